@@ -1,0 +1,44 @@
+# Two commands do everything: `make demo` and `make test`. Both set up their own virtual environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CORE_SOURCES := $(wildcard cpp/*.cpp cpp/*.h src/bitgrove/kernels/shared/*.h) CMakeLists.txt pyproject.toml
+
+.PHONY: demo test lint unit docs wheel bench same-bits clean
+
+demo: $(STAMP)
+	$(BIN)/python -m bitgrove demo
+
+test: lint unit
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest
+
+docs: $(STAMP)
+	$(BIN)/python -m bitgrove.params > docs/parameters.md
+
+wheel: $(STAMP)
+	$(BIN)/python -m build
+
+same-bits: $(STAMP)
+	$(BIN)/python benchmarks/same_bits.py
+
+bench: $(STAMP)
+	$(BIN)/pip install --quiet -e '.[peers]'
+	$(BIN)/python benchmarks/versus_peers.py
+
+clean:
+	rm -rf $(VENV) build dist bitgrove_demo
+
+# A warning in the C++ core fails the build here (BITGROVE_WERROR); users' builds only show it.
+$(STAMP): $(CORE_SOURCES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -e '.[dev]' --config-settings=cmake.define.BITGROVE_WERROR=ON
+	touch $(STAMP)

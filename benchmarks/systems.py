@@ -1,0 +1,135 @@
+"""What a benchmarked system is, and bitgrove as one.
+
+This room owns the common Settings and the contract of an adapter: a system
+receives a Task and returns what it bound (Prepared), what it learnt (Trained)
+and a function that predicts, and it knows its library's own scikit-learn
+classifier. Libraries are imported when first used, so that a benchmark of two
+systems needs only those two.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from numpy.typing import NDArray
+from tasks import Task
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every library is told; the defaults are LightGBM's."""
+
+    n_trees: int = 100
+    learning_rate: float = 0.1
+    num_leaves: int = 31
+    max_bin: int = 255
+    min_child_weight: float = 1e-3
+    min_child_samples: int = 20
+    subsample: float = 1.0
+    colsample: float = 1.0
+    n_threads: int = 1
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task in a library's own binned form."""
+
+    task: Task
+    data: Any
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    model: Any
+    seconds: float  # without the binning
+
+
+class System(ABC):
+    """A library with its options."""
+
+    package: str  # its name on the package index
+
+    def __init__(self, name: str, bits: int | None = None) -> None:
+        self.name = name
+        self.bits = bits
+
+    @property
+    def version(self) -> str:
+        return version(self.package)
+
+    def supports(self, task: Task) -> bool:
+        return True
+
+    def prepare(self, task: Task, settings: Settings) -> Prepared:
+        """Bin the training rows."""
+        start = time.perf_counter()
+        data = self._bin(task, settings)
+        return Prepared(task, data, time.perf_counter() - start)
+
+    def train(self, prepared: Prepared, settings: Settings, seed: int = 0) -> Trained:
+        """Train on binned rows."""
+        start = time.perf_counter()
+        model = self._train(prepared, settings, seed)
+        return Trained(model, time.perf_counter() - start)
+
+    @abstractmethod
+    def _bin(self, task: Task, settings: Settings) -> Any: ...
+
+    @abstractmethod
+    def _train(self, prepared: Prepared, settings: Settings, seed: int) -> Any: ...
+
+    @abstractmethod
+    def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
+        """A function from rows to probabilities, values or ranking scores."""
+
+    @abstractmethod
+    def classifier(self, settings: Settings) -> Any:
+        """The library's own scikit-learn classifier, not fitted."""
+
+
+class Bitgrove(System):
+    package = "bitgrove"
+
+    def _params(self, settings: Settings, seed: int) -> dict[str, Any]:
+        return {
+            "n_estimators": settings.n_trees,
+            "learning_rate": settings.learning_rate,
+            "num_leaves": settings.num_leaves,
+            "max_bin": settings.max_bin,
+            "min_child_weight": settings.min_child_weight,
+            "min_child_samples": settings.min_child_samples,
+            "subsample": settings.subsample,
+            "colsample_bytree": settings.colsample,
+            "gradient_bits": self.bits,
+            "random_state": seed,
+            "n_jobs": settings.n_threads,
+        }
+
+    def _bin(self, task: Task, settings: Settings) -> Any:
+        import bitgrove
+
+        return bitgrove.Dataset(task.X_train, task.y_train, group=task.group_train)
+
+    def _train(self, prepared: Prepared, settings: Settings, seed: int) -> Any:
+        import bitgrove
+
+        params = {"objective": prepared.task.objective, **self._params(settings, seed)}
+        if prepared.task.objective == "multiclass":
+            params["num_class"] = prepared.task.n_classes
+        return bitgrove.train(params, prepared.data)
+
+    def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
+        return lambda X: model.predict(X, n_jobs=n_threads)  # type: ignore[no-any-return]
+
+    def classifier(self, settings: Settings) -> Any:
+        from bitgrove import BitGroveClassifier
+
+        return BitGroveClassifier(**self._params(settings, 0))

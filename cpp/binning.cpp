@@ -1,0 +1,122 @@
+// Values to bins: writes the row-major tiles (histograms) and the columns (partition) in one pass.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "layouts.h"
+#include "parallel.h"
+#include "rooms.h"
+#include "tiles.h"
+
+namespace bitgrove {
+namespace {
+
+constexpr int64_t BIN_BLOCK = 2048;
+
+// One column of any table: float32 or float64, at any stride (in elements).
+struct Column {
+  const void* data;
+  int64_t stride;
+  bool is_double;
+};
+
+// A feature's edges padded with +inf to 256, so that the search needs no bounds.
+struct Edges {
+  double values[BINS_PER_FEATURE];
+  int n_edges;
+};
+
+void read_values(const Column& column, int64_t begin, int64_t n, double* out) {
+  if (column.is_double) {
+    const double* p = static_cast<const double*>(column.data) + begin * column.stride;
+    for (int64_t i = 0; i < n; ++i) out[i] = p[i * column.stride];
+  } else {
+    const float* p = static_cast<const float*>(column.data) + begin * column.stride;
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<double>(p[i * column.stride]);
+  }
+}
+
+// bin = number of edges below the value: x <= edge[b] puts x into bin b or lower.
+bool find_bins(const double* values, int64_t n, const Edges& edges, uint8_t* bins) {
+  const int missing_bin = edges.n_edges + 1;
+  int any_missing = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = values[i];
+    int position = 0;
+    for (int step = BINS_PER_FEATURE / 2; step > 0; step /= 2)
+      position += edges.values[position + step - 1] < x ? step : 0;
+    const int is_missing = x != x;
+    any_missing |= is_missing;
+    bins[i] = static_cast<uint8_t>(is_missing ? missing_bin : position);
+  }
+  return any_missing != 0;
+}
+
+std::vector<Column> columns_of(const nb::list& columns, int64_t n_rows) {
+  std::vector<Column> result;
+  for (nb::handle item : columns) {
+    auto array = nb::cast<nb::ndarray<nb::ndim<1>, nb::device::cpu, nb::ro>>(item);
+    require(static_cast<int64_t>(array.shape(0)) == n_rows, "columns differ in length");
+    const bool is_double = array.dtype() == nb::dtype<double>();
+    require(is_double || array.dtype() == nb::dtype<float>(), "a column is neither float32 nor float64");
+    result.push_back({array.data(), array.stride(0), is_double});
+  }
+  return result;
+}
+
+std::vector<Edges> padded_edges(Vector<const double> values, Vector<const int64_t> offset) {
+  std::vector<Edges> result(offset.shape(0) - 1);
+  for (size_t f = 0; f < result.size(); ++f) {
+    const int64_t begin = offset(f), n = offset(f + 1) - begin;
+    require(begin >= 0 && n >= 0 && n < BINS_PER_FEATURE - 1 &&
+            offset(f + 1) <= static_cast<int64_t>(values.shape(0)), "edge offsets out of range");
+    std::fill_n(result[f].values, BINS_PER_FEATURE, std::numeric_limits<double>::infinity());
+    std::copy_n(values.data() + begin, n, result[f].values);
+    result[f].n_edges = static_cast<int>(n);
+  }
+  return result;
+}
+
+// Fills tiles and columns; any_missing[f] says whether feature f has a NaN.
+void bin_columns(const nb::list& columns, Vector<const double> edge_values,
+                 Vector<const int64_t> edge_offset, Vector<uint8_t> tiles,
+                 Matrix<uint8_t> bin_columns, Vector<uint8_t> any_missing, int64_t n_rows,
+                 int n_threads, int simd) {
+  const std::vector<Column> sources = columns_of(columns, n_rows);
+  const std::vector<Edges> edges = padded_edges(edge_values, edge_offset);
+  const int n_features = static_cast<int>(sources.size());
+  require(edges.size() == sources.size() && any_missing.shape(0) == sources.size(), "feature counts differ");
+  require(static_cast<int64_t>(tiles.shape(0)) >= TileView::n_bytes(n_rows, n_features), "tiles too small");
+  require(bin_columns.shape(0) == sources.size() &&
+          static_cast<int64_t>(bin_columns.shape(1)) >= n_rows, "columns too small");
+  uint8_t* tile_data = tiles.data();
+  uint8_t* column_data = bin_columns.data();
+  uint8_t* missing = any_missing.data();
+  const int64_t column_stride = bin_columns.shape(1);
+  nb::gil_scoped_release release;
+  parallel_tasks(blocks_of(n_rows, BIN_BLOCK), n_threads, [&](int64_t task) {
+    const int64_t begin = task * BIN_BLOCK, n = std::min(BIN_BLOCK, n_rows - begin);
+    double values[BIN_BLOCK];
+    for (int f = 0; f < n_features; ++f) {
+      uint8_t* bins = column_data + f * column_stride + begin;
+      read_values(sources[f], begin, n, values);
+      bool found_missing = false;
+      with_simd(static_cast<Simd>(simd), [&] { found_missing = find_bins(values, n, edges[f], bins); });
+      if (found_missing) std::atomic_ref<uint8_t>(missing[f]).store(1, std::memory_order_relaxed);
+      const int stride = TileView::stride_of(f / TILE_FEATURES, n_features);
+      uint8_t* out = tile_data + TileView::offset_of(f / TILE_FEATURES, n_rows) + begin * stride + f % TILE_FEATURES;
+      for (int64_t i = 0; i < n; ++i) out[i * stride] = bins[i];
+    }
+  });
+}
+
+}  // namespace
+
+void init_binning(nb::module_& m) {
+  m.def("tile_bytes", [](int64_t n_rows, int n_features) { return TileView::n_bytes(n_rows, n_features); });
+  m.def("bin_columns", &bin_columns);
+}
+
+}  // namespace bitgrove

@@ -1,0 +1,19 @@
+// The module bitgrove._core: kernels over whole arrays, one room per file.
+#include "rooms.h"
+
+NB_MODULE(_core, m) {
+  using namespace bitgrove;
+  m.doc() = "C++ kernels of bitgrove; called through bitgrove.backends.cpu";
+  m.def("best_simd", [] { return static_cast<int>(best_simd()); },
+        "0 scalar, 1 AVX2, 2 AVX-512: the best this processor has");
+  init_math(m);
+  init_binning(m);
+  init_gradients(m);
+  init_ranking(m);
+  init_quantize(m);
+  init_histogram(m);
+  init_splits(m);
+  init_partition(m);
+  init_leaves(m);
+  init_predict(m);
+}

@@ -1,0 +1,120 @@
+// Scores to float32 gradients and hessians, elementwise; and their order-free bounds.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "losses.h"
+#include "parallel.h"
+#include "rooms.h"
+
+namespace bitgrove {
+namespace {
+
+// Every loss writes grad and hess of one row; the weight multiplies both.
+template <class Loss>
+void elementwise(Vector<const double> score, Vector<const double> label, Optional<const float> weight,
+                 Vector<float> grad, Vector<float> hess, double sigmoid, int n_threads, int simd) {
+  const int64_t n = score.shape(0);
+  require(static_cast<int64_t>(label.shape(0)) == n && static_cast<int64_t>(grad.shape(0)) == n &&
+          static_cast<int64_t>(hess.shape(0)) == n, "arrays differ in length");
+  require(!weight || static_cast<int64_t>(weight->shape(0)) == n, "weight differs in length");
+  const double *s = score.data(), *y = label.data();
+  const float* w = weight ? weight->data() : nullptr;
+  float *g = grad.data(), *h = hess.data();
+  nb::gil_scoped_release release;
+  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
+    with_simd(static_cast<Simd>(simd), [=] {
+      for (int64_t i = begin; i < end; ++i) {
+        const GradientPair pair = Loss::gradient(s[i], y[i], sigmoid);
+        const double wi = w ? static_cast<double>(w[i]) : 1.0;
+        g[i] = to_gradient(pair.grad * wi);
+        h[i] = to_gradient(pair.hess * wi);
+      }
+    });
+  });
+}
+
+// scores, grad and hess are (n_classes, n_rows).
+void softmax(Matrix<const double> scores, Vector<const double> label, Optional<const float> weight,
+             Matrix<float> grad, Matrix<float> hess, int n_threads) {
+  const int64_t n_classes = scores.shape(0), n = scores.shape(1);
+  require(static_cast<int64_t>(label.shape(0)) == n && static_cast<int64_t>(grad.shape(1)) == n &&
+          static_cast<int64_t>(hess.shape(1)) == n && static_cast<int64_t>(grad.shape(0)) == n_classes &&
+          static_cast<int64_t>(hess.shape(0)) == n_classes, "arrays differ in shape");
+  require(!weight || static_cast<int64_t>(weight->shape(0)) == n, "weight differs in length");
+  const double *s = scores.data(), *y = label.data();
+  const float* w = weight ? weight->data() : nullptr;
+  float *g = grad.data(), *h = hess.data();
+  const double factor = static_cast<double>(n_classes) / static_cast<double>(n_classes - 1);
+  nb::gil_scoped_release release;
+  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
+    std::vector<double> p(n_classes);
+    for (int64_t i = begin; i < end; ++i) {
+      double top = s[i], total = 0.0;
+      for (int64_t k = 1; k < n_classes; ++k) top = std::max(top, s[k * n + i]);
+      for (int64_t k = 0; k < n_classes; ++k) total = total + (p[k] = exact_exp(s[k * n + i] - top));
+      const double wi = w ? static_cast<double>(w[i]) : 1.0;
+      for (int64_t k = 0; k < n_classes; ++k) {
+        const double pk = p[k] / total;
+        g[k * n + i] = to_gradient((pk - (y[i] == static_cast<double>(k) ? 1.0 : 0.0)) * wi);
+        h[k * n + i] = to_gradient(((factor * pk) * (1.0 - pk)) * wi);
+      }
+    }
+  });
+}
+
+uint32_t magnitude_bits(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits & 0x7FFFFFFFu;
+}
+
+// The largest |x| as its bit pattern; infinities and NaN are above all numbers.
+uint32_t max_magnitude(Vector<const float> x, int n_threads, int simd) {
+  const float* data = x.data();
+  std::atomic<uint32_t> result{0};
+  nb::gil_scoped_release release;
+  parallel_rows(x.shape(0), n_threads, [&](int64_t begin, int64_t end) {
+    uint32_t top = 0;
+    with_simd(static_cast<Simd>(simd), [&, data] {
+      uint32_t local = 0;
+      for (int64_t i = begin; i < end; ++i) local = std::max(local, magnitude_bits(data[i]));
+      top = local;
+    });
+    uint32_t seen = result.load();
+    while (seen < top && !result.compare_exchange_weak(seen, top)) {
+    }
+  });
+  return result;
+}
+
+// How many |x| fall into each of 2,048 buckets of exponent and three mantissa bits.
+void count_magnitudes(Vector<const float> x, Vector<int64_t> counts, int n_threads) {
+  require(counts.shape(0) == 2048, "counts must have 2048 entries");
+  const float* data = x.data();
+  int64_t* total = counts.data();
+  std::fill_n(total, 2048, 0);
+  nb::gil_scoped_release release;
+  parallel_rows(x.shape(0), n_threads, [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> local(2048);
+    for (int64_t i = begin; i < end; ++i) ++local[magnitude_bits(data[i]) >> 20];
+    for (int b = 0; b < 2048; ++b)
+      if (local[b]) std::atomic_ref<int64_t>(total[b]).fetch_add(local[b], std::memory_order_relaxed);
+  });
+}
+
+}  // namespace
+
+void init_gradients(nb::module_& m) {
+  m.def("binary_gradients", &elementwise<LogisticLoss>, nb::arg(), nb::arg(), nb::arg().none(),
+        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
+  m.def("squared_gradients", &elementwise<SquaredLoss>, nb::arg(), nb::arg(), nb::arg().none(),
+        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
+  m.def("softmax_gradients", &softmax, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
+        nb::arg());
+  m.def("max_magnitude", &max_magnitude);
+  m.def("count_magnitudes", &count_magnitudes);
+}
+
+}  // namespace bitgrove

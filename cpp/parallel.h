@@ -1,0 +1,52 @@
+// Threads: one parallel region per verb, tasks handed out dynamically. Results never depend on
+// who ran what, because every reduction is over integers or over fixed positions.
+#pragma once
+
+#include <omp.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace bitgrove {
+
+// Rows per task: small enough to balance, large enough that handing out costs nothing.
+constexpr int64_t ROW_BLOCK = 8192;
+
+inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
+
+// Calls work(task) for every task in [0, n_tasks).
+template <class Work>
+void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work) {
+  if (n_threads <= 1 || n_tasks <= 1) {
+    for (int64_t task = 0; task < n_tasks; ++task) work(task);
+    return;
+  }
+  std::atomic<int64_t> next{0};
+  const int n_workers = n_tasks < n_threads ? static_cast<int>(n_tasks) : n_threads;
+#pragma omp parallel num_threads(n_workers)
+  for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) work(task);
+}
+
+// Calls work(begin, end) over blocks of rows.
+template <class Work>
+void parallel_rows(int64_t n_rows, int n_threads, Work&& work) {
+  parallel_tasks(blocks_of(n_rows, ROW_BLOCK), n_threads, [&](int64_t task) {
+    const int64_t begin = task * ROW_BLOCK;
+    work(begin, begin + ROW_BLOCK < n_rows ? begin + ROW_BLOCK : n_rows);
+  });
+}
+
+// A lock of one byte for the rare moments when two threads add into the same histogram.
+class SpinLock {
+ public:
+  void lock() {
+    while (flag_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void unlock() { flag_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
+};
+
+}  // namespace bitgrove

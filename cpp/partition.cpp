@@ -1,0 +1,183 @@
+// Stable partition of each node's rows by its split, for a batch of nodes at once.
+//
+// Phase 1 divides every block of rows on its own; phase 2, after the counts are known, copies
+// each block's two halves to their places. Rows of a node stay in ascending order.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "parallel.h"
+#include "rooms.h"
+
+namespace bitgrove {
+namespace {
+
+constexpr int64_t BLOCK = 4096;
+constexpr int64_t SLACK = 16;  // vector stores may write past the last kept row
+
+struct Split {
+  int64_t begin, end;
+  const uint8_t* column;
+  uint8_t bin, missing_bin;
+  bool default_left;
+};
+
+struct Block {
+  int split;
+  int64_t begin, end, n_left, left_to, right_to;
+};
+
+struct Halves {
+  int32_t left[BLOCK + SLACK], right[BLOCK + SLACK];
+};
+
+bool goes_left(const Split& s, uint8_t bin) { return bin <= s.bin || (s.default_left && bin == s.missing_bin); }
+
+int64_t divide_scalar(const Split& s, const int32_t* rows, int64_t from, int64_t n, int64_t n_left, Halves& out) {
+  int64_t n_right = from - n_left;
+  for (int64_t i = from; i < n; ++i) {
+    const int32_t row = rows[i];
+    const bool left = goes_left(s, s.column[row]);
+    out.left[n_left] = row;
+    out.right[n_right] = row;
+    n_left += left;
+    n_right += !left;
+  }
+  return n_left;
+}
+
+#if defined(__x86_64__)
+
+// Columns are padded by 3 bytes so that the 32-bit gathers stay inside.
+BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n, Halves& out) {
+  const __m512i bin = _mm512_set1_epi32(s.bin), missing = _mm512_set1_epi32(s.missing_bin);
+  const __mmask16 keep_missing = s.default_left ? 0xFFFF : 0;
+  int64_t i = 0, n_left = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m512i row = _mm512_loadu_si512(rows + i);
+    const __m512i value = _mm512_and_si512(
+        _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xFFFF, row, s.column, 1), _mm512_set1_epi32(0xFF));
+    const __mmask16 left = _mm512_cmple_epi32_mask(value, bin) | (_mm512_cmpeq_epi32_mask(value, missing) & keep_missing);
+    const __mmask16 right = static_cast<__mmask16>(~left);
+    _mm512_storeu_si512(out.left + n_left, _mm512_maskz_compress_epi32(left, row));
+    _mm512_storeu_si512(out.right + (i - n_left), _mm512_maskz_compress_epi32(right, row));
+    n_left += __builtin_popcount(left);
+  }
+  return divide_scalar(s, rows, i, n, n_left, out);
+}
+
+// For each 8-bit mask, the lanes that are kept, in order, first.
+constexpr auto COMPRESS = [] {
+  std::array<std::array<int32_t, 8>, 256> table{};
+  for (int mask = 0; mask < 256; ++mask)
+    for (int lane = 0, kept = 0; lane < 8; ++lane)
+      if (mask >> lane & 1) table[mask][kept++] = lane;
+  return table;
+}();
+
+BG_TARGET_AVX2 inline __m256i lanes(int mask) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(COMPRESS[mask].data()));
+}
+
+BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t n, Halves& out) {
+  const __m256i bin = _mm256_set1_epi32(s.bin);
+  const __m256i missing = _mm256_set1_epi32(s.default_left ? s.missing_bin : -1);
+  int64_t i = 0, n_left = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256i row = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + i));
+    const __m256i value = _mm256_and_si256(
+        _mm256_i32gather_epi32(reinterpret_cast<const int*>(s.column), row, 1), _mm256_set1_epi32(0xFF));
+    const __m256i above = _mm256_andnot_si256(_mm256_cmpeq_epi32(value, missing), _mm256_cmpgt_epi32(value, bin));
+    const int right = _mm256_movemask_ps(_mm256_castsi256_ps(above)), left = ~right & 0xFF;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.left + n_left), _mm256_permutevar8x32_epi32(row, lanes(left)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.right + (i - n_left)), _mm256_permutevar8x32_epi32(row, lanes(right)));
+    n_left += __builtin_popcount(left);
+  }
+  return divide_scalar(s, rows, i, n, n_left, out);
+}
+
+#endif
+
+int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves& out) {
+#if defined(__x86_64__)
+  if (simd == Simd::avx512) return divide_avx512(s, rows, n, out);
+  if (simd == Simd::avx2) return divide_avx2(s, rows, n, out);
+#else
+  (void)simd;
+#endif
+  return divide_scalar(s, rows, 0, n, 0, out);
+}
+
+std::vector<Block> plan_blocks(const std::vector<Split>& splits) {
+  std::vector<Block> blocks;
+  for (int s = 0; s < static_cast<int>(splits.size()); ++s)
+    for (int64_t begin = splits[s].begin; begin < splits[s].end; begin += BLOCK)
+      blocks.push_back({s, begin, std::min(begin + BLOCK, splits[s].end), 0, 0, 0});
+  return blocks;
+}
+
+// Where each block's halves go; returns the rows that go left per split.
+std::vector<int64_t> place_blocks(const std::vector<Split>& splits, std::vector<Block>& blocks) {
+  std::vector<int64_t> n_left(splits.size(), 0), lefts(splits.size(), 0), rights(splits.size(), 0);
+  for (const Block& block : blocks) n_left[block.split] += block.n_left;
+  for (Block& block : blocks) {
+    const int s = block.split;
+    block.left_to = splits[s].begin + lefts[s];
+    block.right_to = splits[s].begin + n_left[s] + rights[s];
+    lefts[s] += block.n_left;
+    rights[s] += block.end - block.begin - block.n_left;
+  }
+  return n_left;
+}
+
+std::vector<int64_t> partition(const std::vector<Split>& splits, int32_t* rows, int32_t* scratch, int n_threads, Simd simd) {
+  std::vector<Block> blocks = plan_blocks(splits);
+  const int64_t n_blocks = static_cast<int64_t>(blocks.size());
+  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
+    Block& block = blocks[b];
+    const int64_t n = block.end - block.begin;
+    Halves halves;
+    block.n_left = divide(splits[block.split], rows + block.begin, n, simd, halves);
+    std::memcpy(scratch + block.begin, halves.left, block.n_left * sizeof(int32_t));
+    std::memcpy(scratch + block.begin + block.n_left, halves.right, (n - block.n_left) * sizeof(int32_t));
+  });
+  std::vector<int64_t> n_left = place_blocks(splits, blocks);
+  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
+    const Block& block = blocks[b];
+    const int32_t* from = scratch + block.begin;
+    std::memcpy(rows + block.left_to, from, block.n_left * sizeof(int32_t));
+    std::memcpy(rows + block.right_to, from + block.n_left, (block.end - block.begin - block.n_left) * sizeof(int32_t));
+  });
+  return n_left;
+}
+
+// plan: one row per node: begin, end, feature, bin, missing bin, default left. n_left is filled.
+void partition_rows(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const uint8_t> columns,
+                    Matrix<const int64_t> plan, Vector<int64_t> n_left, int n_threads, int simd) {
+  require(plan.shape(1) == 6 && n_left.shape(0) == plan.shape(0), "plan and n_left differ");
+  require(scratch.shape(0) >= rows.shape(0), "scratch too small");
+  std::vector<Split> splits;
+  for (size_t i = 0; i < plan.shape(0); ++i) {
+    require(0 <= plan(i, 0) && plan(i, 0) <= plan(i, 1) && plan(i, 1) <= static_cast<int64_t>(rows.shape(0)), "bad node range");
+    require(0 <= plan(i, 2) && plan(i, 2) < static_cast<int64_t>(columns.shape(0)), "feature out of range");
+    splits.push_back({plan(i, 0), plan(i, 1), columns.data() + plan(i, 2) * columns.shape(1),
+                      static_cast<uint8_t>(plan(i, 3)), static_cast<uint8_t>(plan(i, 4)), plan(i, 5) != 0});
+  }
+  int32_t *row_data = rows.data(), *scratch_data = scratch.data();
+  int64_t* out = n_left.data();
+  nb::gil_scoped_release release;
+  const std::vector<int64_t> counts = partition(splits, row_data, scratch_data, n_threads, static_cast<Simd>(simd));
+  std::copy(counts.begin(), counts.end(), out);
+}
+
+}  // namespace
+
+void init_partition(nb::module_& m) { m.def("partition_rows", &partition_rows); }
+
+}  // namespace bitgrove

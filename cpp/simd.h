@@ -1,0 +1,52 @@
+// Run-time choice of instruction set. The bodies are the same code compiled three times;
+// since floats are never contracted or reassociated, the results are the same bits.
+#pragma once
+
+namespace bitgrove {
+
+enum class Simd : int { scalar = 0, avx2 = 1, avx512 = 2 };
+
+// The best level this processor has.
+inline Simd best_simd() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return Simd::avx512;
+  if (__builtin_cpu_supports("avx2")) return Simd::avx2;
+#endif
+  return Simd::scalar;
+}
+
+#if defined(__x86_64__)
+#define BG_TARGET_AVX2 __attribute__((target("avx2")))
+#if defined(__clang__)
+#define BG_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#else
+#define BG_TARGET_AVX512 \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+#endif
+
+template <class Body>
+BG_TARGET_AVX2 __attribute__((flatten, noinline)) void run_avx2(Body&& body) {
+  body();
+}
+template <class Body>
+BG_TARGET_AVX512 __attribute__((flatten, noinline)) void run_avx512(Body&& body) {
+  body();
+}
+#endif
+
+// Runs a loop nest compiled for the given level; everything it calls is inlined into it.
+template <class Body>
+void with_simd(Simd level, Body&& body) {
+#if defined(__x86_64__)
+  if (level == Simd::avx512) return run_avx512(body);
+  if (level == Simd::avx2) return run_avx2(body);
+#else
+  (void)level;
+#endif
+  body();
+}
+
+}  // namespace bitgrove

@@ -1,0 +1,160 @@
+// The best split of each node of a batch, from its histogram.
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "gain.h"
+#include "layouts.h"
+#include "parallel.h"
+#include "rooms.h"
+#include "widths.h"
+
+namespace bitgrove {
+namespace {
+
+constexpr int FEATURE_BLOCK = 16;
+constexpr double NO_GAIN = -std::numeric_limits<double>::infinity();
+
+struct Node {
+  const uint8_t* slot;
+  int width;
+  double grad, hess, min_hess;
+};
+
+struct Features {
+  const int64_t* bin_offset;
+  const uint8_t* has_missing;
+  const uint8_t* allowed;
+};
+
+struct Candidate {
+  double gain;
+  int bin;
+};
+
+// Running sums over the value bins, as float64 (exact: below 2^53).
+struct Prefix {
+  alignas(64) double grad[BINS_PER_FEATURE];
+  alignas(64) double hess[BINS_PER_FEATURE];
+};
+
+template <class Layout>
+void running_sums(const typename Layout::Sum* bins, int n_bins, Prefix& prefix) {
+  typename Layout::Sum sum{};
+  alignas(64) typename Layout::Sum sums[BINS_PER_FEATURE];
+  for (int b = 0; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
+  for (int b = 0; b < n_bins; ++b) {
+    prefix.grad[b] = static_cast<double>(Layout::grad(sums[b]));
+    prefix.hess[b] = static_cast<double>(Layout::hess(sums[b]));
+  }
+}
+
+// Best bin when (add_grad, add_hess), the missing rows, go left too. First of equals wins.
+BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, double add_hess, const Node& node,
+                         double parent_score, const GainRules& rules) {
+  alignas(64) double gains[BINS_PER_FEATURE];
+  double top = NO_GAIN;
+  for (int b = 0; b < n_bins; ++b) {
+    const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
+    const double gr = node.grad - gl, hr = node.hess - hl;
+    const bool allowed = (hl >= node.min_hess) & (hr >= node.min_hess);
+    const double gain = split_gain(gl, hl, gr, hr, parent_score, rules);
+    gains[b] = allowed ? gain : NO_GAIN;
+  }
+  for (int b = 0; b < n_bins; ++b) top = gains[b] > top ? gains[b] : top;
+  int bin = 0;
+  while (bin < n_bins && gains[bin] != top) ++bin;
+  return {top, bin};
+}
+
+template <class Layout>
+void search_feature(const Node& node, const Features& features, int f, double parent_score,
+                    const GainRules& rules, SplitInfo& best) {
+  const int64_t offset = features.bin_offset[f];
+  const int n_all = static_cast<int>(features.bin_offset[f + 1] - offset);
+  const bool has_missing = features.has_missing[f];
+  const int n_values = n_all - (has_missing ? 1 : 0);
+  const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot) + offset;
+  Prefix prefix;
+  running_sums<Layout>(bins, n_values, prefix);
+  // With missing rows the last cut is values against missing; without, it is no split.
+  Candidate right = best_bin(prefix, has_missing ? n_values : n_values - 1, 0.0, 0.0, node, parent_score, rules);
+  bool default_left = !has_missing;
+  if (has_missing) {
+    const double miss_grad = static_cast<double>(Layout::grad(bins[n_values]));
+    const double miss_hess = static_cast<double>(Layout::hess(bins[n_values]));
+    const Candidate left = best_bin(prefix, n_values - 1, miss_grad, miss_hess, node, parent_score, rules);
+    if (left.gain > right.gain || (left.gain == right.gain && left.bin <= right.bin)) {
+      right = left;
+      default_left = true;
+    }
+    if (default_left && right.gain != NO_GAIN) {
+      prefix.grad[right.bin] += miss_grad;
+      prefix.hess[right.bin] += miss_hess;
+    }
+  }
+  if (right.gain > best.gain)
+    best = {right.gain, static_cast<int64_t>(prefix.grad[right.bin]), static_cast<int64_t>(prefix.hess[right.bin]),
+            f, right.bin, default_left, 0};
+}
+
+SplitInfo search_block(const Node& node, const Features& features, int begin, int end, const GainRules& rules,
+                       bool packed, Simd simd) {
+  const double parent_score = leaf_score(node.grad, node.hess, rules);
+  SplitInfo best{NO_GAIN, 0, 0, -1, 0, 0, 0};
+  visit_width(node.width, packed, [&](auto layout) {
+    using Layout = decltype(layout);
+    if constexpr (Layout::half_bits >= 16)
+      with_simd(simd, [&] {
+        for (int f = begin; f < end; ++f)
+          if (features.allowed[f]) search_feature<Layout>(node, features, f, parent_score, rules, best);
+      });
+  });
+  if (!(best.gain > gain_floor(parent_score, rules))) best = {NO_GAIN, 0, 0, -1, 0, 0, 0};
+  return best;
+}
+
+// slots, widths, sums: per node. rules: grad_scale, hess_scale, reg_lambda, reg_alpha, min_gain.
+void find_splits(Matrix<const uint8_t> pool, Vector<const int64_t> slots, Vector<const int64_t> widths,
+                 Matrix<const double> sums, Vector<const int64_t> bin_offset, Vector<const uint8_t> has_missing,
+                 Vector<const uint8_t> allowed, int first, int last, nb::tuple rules, bool packed,
+                 Vector<uint8_t> out, int n_threads, int simd) {
+  const int64_t n_nodes = slots.shape(0);
+  const int n_features = static_cast<int>(bin_offset.shape(0)) - 1;
+  require(static_cast<int64_t>(widths.shape(0)) == n_nodes && static_cast<int64_t>(sums.shape(0)) == n_nodes &&
+          sums.shape(1) == 3, "node arrays differ in length");
+  require(out.shape(0) == n_nodes * sizeof(SplitInfo), "out has the wrong size");
+  require(0 <= first && first <= last && last <= n_features, "bad feature range");
+  require(static_cast<int>(has_missing.shape(0)) == n_features && static_cast<int>(allowed.shape(0)) == n_features,
+          "feature arrays differ in length");
+  std::vector<Node> nodes;
+  for (int64_t i = 0; i < n_nodes; ++i) {
+    require(slots(i) >= 0 && slots(i) < static_cast<int64_t>(pool.shape(0)), "slot out of range");
+    require(bin_offset(n_features) * (widths(i) / 4) <= static_cast<int64_t>(pool.shape(1)), "bad width");
+    nodes.push_back({pool.data() + slots(i) * pool.shape(1), static_cast<int>(widths(i)), sums(i, 0), sums(i, 1), sums(i, 2)});
+  }
+  const GainRules gain_rules{nb::cast<double>(rules[0]), nb::cast<double>(rules[1]), nb::cast<double>(rules[2]),
+                             nb::cast<double>(rules[3]), nb::cast<double>(rules[4])};
+  const Features features{bin_offset.data(), has_missing.data(), allowed.data()};
+  auto* result = reinterpret_cast<SplitInfo*>(out.data());
+  nb::gil_scoped_release release;
+  const int64_t n_blocks = blocks_of(last - first, FEATURE_BLOCK);
+  std::vector<SplitInfo> found(n_nodes * n_blocks);
+  parallel_tasks(n_nodes * n_blocks, n_threads, [&](int64_t task) {
+    const int begin = first + static_cast<int>(task % n_blocks) * FEATURE_BLOCK;
+    found[task] = search_block(nodes[task / n_blocks], features, begin, std::min(begin + FEATURE_BLOCK, last),
+                               gain_rules, packed, static_cast<Simd>(simd));
+  });
+  for (int64_t i = 0; i < n_nodes; ++i) {
+    result[i] = {NO_GAIN, 0, 0, -1, 0, 0, 0};
+    for (int64_t b = 0; b < n_blocks; ++b)
+      if (found[i * n_blocks + b].gain > result[i].gain) result[i] = found[i * n_blocks + b];
+  }
+}
+
+}  // namespace
+
+void init_splits(nb::module_& m) { m.def("find_splits", &find_splits); }
+
+}  // namespace bitgrove

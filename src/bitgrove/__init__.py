@@ -1,0 +1,38 @@
+"""bitgrove: gradient boosted trees trained in integers, with the same bits everywhere."""
+
+from bitgrove.boosting import TrainInfo, train
+from bitgrove.callbacks import early_stopping, log_evaluation, progress_bar, record_evaluation
+from bitgrove.dataset import Dataset
+from bitgrove.errors import (
+    BitgroveError,
+    DataError,
+    DataTypeError,
+    ModelFormatError,
+    ParameterError,
+    TrainingError,
+)
+from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
+from bitgrove.model import Model, load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BitGroveClassifier",
+    "BitGroveRanker",
+    "BitGroveRegressor",
+    "BitgroveError",
+    "DataError",
+    "DataTypeError",
+    "Dataset",
+    "Model",
+    "ModelFormatError",
+    "ParameterError",
+    "TrainInfo",
+    "TrainingError",
+    "early_stopping",
+    "load",
+    "log_evaluation",
+    "progress_bar",
+    "record_evaluation",
+    "train",
+]

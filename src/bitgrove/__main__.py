@@ -1,0 +1,7 @@
+"""`python -m bitgrove` is the same as the `bitgrove` command."""
+
+import sys
+
+from bitgrove.cli import main
+
+sys.exit(main())

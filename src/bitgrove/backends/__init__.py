@@ -1,0 +1,19 @@
+"""Where training runs: `reference` (NumPy oracle) and `cpu` (C++ core)."""
+
+from __future__ import annotations
+
+from bitgrove.backends.base import Backend, BinnedMatrix
+from bitgrove.params import TrainParams
+
+__all__ = ["Backend", "BinnedMatrix", "make_backend"]
+
+
+def make_backend(params: TrainParams) -> Backend:
+    """The backend of params.device."""
+    if params.device == "reference":
+        from bitgrove.backends.reference import ReferenceBackend
+
+        return ReferenceBackend()
+    from bitgrove.backends.cpu import CpuBackend
+
+    return CpuBackend(params.n_jobs)

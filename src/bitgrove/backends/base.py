@@ -1,0 +1,133 @@
+"""The backend protocol: about a dozen verbs on whole arrays.
+
+A backend owns everything large: bins, scores, gradients, packed rows, row partitions and the
+histogram pool, as arrays of its own kind (`Any` here: NumPy on the CPU, CuPy on a GPU). The loop,
+the grower and the planner are the same for all; only small arrays cross. The reference backend is
+the oracle: every other backend must give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bitgrove.binning import BinMapper
+    from bitgrove.objectives import Objective, Queries
+    from bitgrove.splits import GainRules, SplitInfos
+    from bitgrove.tree import Tree
+
+I64 = NDArray[np.int64]
+
+
+class BinnedMatrix(Protocol):
+    """Binned rows on a backend."""
+
+    n_rows: int
+    mapper: BinMapper
+
+
+class Backend(Protocol):
+    name: str
+
+    def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> tuple[Any, NDArray[np.uint8]]:
+        """(binned matrix, whether each feature has a missing value)."""
+
+    def array(self, values: NDArray[Any] | None) -> Any:
+        """A host array on the device."""
+
+    def host(self, values: Any) -> NDArray[Any]:
+        """A device array on the host."""
+
+    def new_scores(self, base: NDArray[np.float64], n_rows: int) -> Any:
+        """(n_outputs, n_rows) float64, each output filled with its base score."""
+
+    def gradients(
+        self, objective: Objective, scores: Any, label: Any, weight: Any, queries: Queries | None
+    ) -> tuple[Any, Any]:
+        """grad and hess, (n_outputs, n_rows) float32; hess is None where it is constant one."""
+
+    def max_magnitude(self, values: Any) -> int:
+        """Bit pattern of the largest |x|; at least 0x7F800000 if one is not finite."""
+
+    def count_magnitudes(self, values: Any) -> I64:
+        """How many |x| fall into each of 2048 buckets (the upper 11 bits of their pattern)."""
+
+    def quantize(
+        self,
+        grad: Any,
+        hess: Any,
+        scales: tuple[float, float, float, float],
+        half_bits: int,
+        key: int,
+        first_row: int,
+        stochastic: bool,
+    ) -> tuple[Any, tuple[int, int, int]]:
+        """(packed rows, (sum of |grad|, sum of hess, rows that are zero))."""
+
+    def row_sums(self, packed: Any, rows: Any) -> tuple[int, int]:
+        """Sums of integer gradient and hessian over the listed rows."""
+
+    def select_rows(self, n_rows: int, first_row: int, sample: tuple[int, int] | None) -> Any:
+        """Row list (int32, ascending) of the rows in the sample; all rows if it is None."""
+
+    def excluded_rows(self, rows: Any, n_rows: int) -> Any:
+        """The rows that are not in the list."""
+
+    def partition(self, matrix: Any, rows: Any, plan: I64) -> I64:
+        """Divides rows[begin:end] of each node in place, stably; returns the rows gone left.
+
+        plan columns: begin, end, feature, bin, missing bin, default left.
+        """
+
+    def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> Any:
+        """Room for n_slots histograms whose sums take at most half_bits per half."""
+
+    def build_histograms(
+        self, pool: Any, matrix: Any, packed: Any, rows: Any, plan: I64, packing: bool
+    ) -> None:
+        """plan columns: begin, end, slot, local width, total width, rows per block."""
+
+    def subtract_histograms(self, pool: Any, plan: I64, bins: tuple[int, int], packing: bool) -> None:
+        """parent slot -= built slot, within the bins [first, last).
+
+        plan columns: parent slot, built slot, parent width, built width, out width.
+        """
+
+    def read_histograms(self, pool: Any, slots: I64, width: int, bins: tuple[int, int]) -> NDArray[Any]:
+        """Histogram sums as an integer array that adds elementwise: a message."""
+
+    def write_histograms(
+        self, pool: Any, slots: I64, width: int, bins: tuple[int, int], message: NDArray[Any]
+    ) -> None:
+        """The inverse of read_histograms."""
+
+    def find_splits(
+        self,
+        pool: Any,
+        mapper: BinMapper,
+        slots: I64,
+        widths: I64,
+        sums: NDArray[np.float64],
+        features: tuple[int, int],
+        allowed: NDArray[np.uint8],
+        rules: GainRules,
+        packing: bool,
+    ) -> SplitInfos:
+        """The best split of each node; sums columns: grad, hess, least hessian of a child."""
+
+    def leaf_sums(
+        self, rows: Any, begins: I64, ends: I64, grad: Any, hess: Any, units: tuple[float, float]
+    ) -> I64:
+        """(n_leaves, 2) fixed-point sums of the original gradients times their units."""
+
+    def add_leaf_values(
+        self, scores: Any, rows: Any, begins: I64, ends: I64, values: NDArray[np.float64]
+    ) -> None:
+        """scores[rows[begin:end]] += value, for each leaf."""
+
+    def add_tree(self, scores: Any, matrix: Any, tree: Tree, subset: Any) -> None:
+        """Adds a tree to the scores of binned rows (all, or the listed subset)."""

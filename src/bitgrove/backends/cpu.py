@@ -1,0 +1,272 @@
+"""The C++ backend: OpenMP threads, AVX-512/AVX2/scalar chosen at run time.
+
+Owns the NumPy arrays the kernels work on and hands them over; holds no logic of its own. The
+environment variable BITGROVE_SIMD (scalar, avx2, avx512) lowers the instruction set.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove import _core
+from bitgrove.binning import BinMapper
+from bitgrove.errors import ParameterError
+from bitgrove.objectives import Objective, Queries
+from bitgrove.splits import SPLIT_INFO, GainRules, SplitInfos
+from bitgrove.threads import resolve_threads
+from bitgrove.tree import Tree
+
+Array = NDArray[Any]
+I64 = NDArray[np.int64]
+SIMD_LEVELS = {"scalar": 0, "avx2": 1, "avx512": 2}
+# The partition kernel gathers 32 bits at a time.
+_COLUMN_PADDING = 3
+_ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
+_QUANTIZE = {8: _core.quantize_8, 16: _core.quantize_16, 32: _core.quantize_32}
+
+
+@dataclass(eq=False)
+class CpuMatrix:
+    """Bins twice: row-major tiles for histograms, padded columns for the partition."""
+
+    n_rows: int
+    mapper: BinMapper
+    tiles: NDArray[np.uint8]
+    columns: NDArray[np.uint8]
+
+
+def simd_level() -> int:
+    """The processor's best instruction set, or the lower one BITGROVE_SIMD asks for."""
+    best = int(_core.best_simd())
+    wanted = os.environ.get("BITGROVE_SIMD", "").lower()
+    if not wanted:
+        return best
+    if wanted not in SIMD_LEVELS:
+        raise ParameterError(f"BITGROVE_SIMD={wanted!r}: must be one of {', '.join(SIMD_LEVELS)}")
+    return min(best, SIMD_LEVELS[wanted])
+
+
+class CpuBackend:
+    name = "cpu"
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_threads = resolve_threads(n_jobs)
+        self.simd = simd_level()
+        self._scratch: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+
+    def bin_columns(
+        self, columns: Sequence[Array], mapper: BinMapper
+    ) -> tuple[CpuMatrix, NDArray[np.uint8]]:
+        n_rows, n_features = len(columns[0]), len(columns)
+        matrix = CpuMatrix(
+            n_rows,
+            mapper,
+            np.zeros(_core.tile_bytes(n_rows, n_features), dtype=np.uint8),
+            np.empty((n_features, n_rows + _COLUMN_PADDING), dtype=np.uint8),
+        )
+        missing = np.zeros(n_features, dtype=np.uint8)
+        _core.bin_columns(
+            list(columns),
+            mapper.edge_values,
+            mapper.edge_offset,
+            matrix.tiles,
+            matrix.columns,
+            missing,
+            n_rows,
+            self.n_threads,
+            self.simd,
+        )
+        return matrix, missing
+
+    def array(self, values: Array | None) -> Any:
+        return None if values is None else np.ascontiguousarray(values)
+
+    def host(self, values: Any) -> Array:
+        return np.asarray(values)
+
+    def new_scores(self, base: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
+        return np.repeat(base, n_rows).reshape(len(base), n_rows)
+
+    def gradients(
+        self, objective: Objective, scores: Array, label: Array, weight: Any, queries: Queries | None
+    ) -> tuple[Array, Array | None]:
+        grad = np.empty(scores.shape, dtype=np.float32)
+        hess = np.empty(scores.shape, dtype=np.float32)
+        if objective.name == "multiclass":
+            _core.softmax_gradients(scores, label, weight, grad, hess, self.n_threads)
+        elif objective.name == "lambdarank":
+            assert queries is not None
+            self._rank_gradients(objective, scores, label, weight, queries, grad, hess)
+        else:
+            kernel = {"binary": _core.binary_gradients, "regression": _core.squared_gradients}
+            kernel[objective.name](
+                scores[0], label, weight, grad[0], hess[0], objective.sigmoid, self.n_threads, self.simd
+            )
+        return grad, None if objective.constant_hessian(weight) else hess
+
+    def _rank_gradients(
+        self, o: Objective, scores: Array, label: Array, weight: Any, q: Queries, grad: Array, hess: Array
+    ) -> None:
+        tables = (q.offset, q.inverse_max_dcg, q.unit, q.label_gain, q.discount)
+        rules = (o.sigmoid, o.truncation, o.normalise)
+        _core.rank_gradients(
+            scores[0], label, weight, *tables, *rules, grad[0], hess[0], self.n_threads
+        )
+
+    def max_magnitude(self, values: Array) -> int:
+        return int(_core.max_magnitude(values, self.n_threads, self.simd))
+
+    def count_magnitudes(self, values: Array) -> I64:
+        counts = np.empty(2048, dtype=np.int64)
+        _core.count_magnitudes(values, counts, self.n_threads)
+        return counts
+
+    def quantize(
+        self,
+        grad: Array,
+        hess: Array | None,
+        scales: tuple[float, float, float, float],
+        half_bits: int,
+        key: int,
+        first_row: int,
+        stochastic: bool,
+    ) -> tuple[Array, tuple[int, int, int]]:
+        packed = np.empty(len(grad), dtype=_ROW_TYPES[half_bits])
+        totals = _QUANTIZE[half_bits](
+            grad, hess, scales, key, first_row, stochastic, packed, self.n_threads, self.simd
+        )
+        return packed, totals
+
+    def row_sums(self, packed: Array, rows: Array) -> tuple[int, int]:
+        half_bits = packed.dtype.itemsize * 4
+        chosen = packed if len(rows) == len(packed) else packed[rows]
+        grad = int(np.sum(chosen >> half_bits, dtype=np.int64))
+        hess = int(np.sum(chosen & (2**half_bits - 1), dtype=np.int64))
+        return grad, hess
+
+    def select_rows(self, n_rows: int, first_row: int, sample: tuple[int, int] | None) -> Array:
+        if sample is None:
+            return np.arange(n_rows, dtype=np.int32)
+        rows = np.empty(n_rows, dtype=np.int32)
+        n_selected = _core.select_rows(sample[0], first_row, sample[1], rows)
+        return np.ascontiguousarray(rows[:n_selected])
+
+    def excluded_rows(self, rows: Array, n_rows: int) -> Array:
+        out = np.ones(n_rows, dtype=bool)
+        out[rows] = False
+        return np.flatnonzero(out).astype(np.int32)
+
+    def partition(self, matrix: CpuMatrix, rows: Array, plan: I64) -> I64:
+        if len(self._scratch) < len(rows):
+            self._scratch = np.empty(len(rows), dtype=np.int32)
+        n_left = np.empty(len(plan), dtype=np.int64)
+        _core.partition_rows(
+            rows, self._scratch, matrix.columns, plan, n_left, self.n_threads, self.simd
+        )
+        return n_left
+
+    def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> NDArray[np.uint8]:
+        slot_bytes = -(-n_bins * half_bits // 4 // 64) * 64  # two halves; slots start at cache lines
+        return np.empty((n_slots, slot_bytes), dtype=np.uint8)
+
+    def build_histograms(
+        self, pool: Array, matrix: CpuMatrix, packed: Array, rows: Array, plan: I64, packing: bool
+    ) -> None:
+        _core.build_histograms(
+            pool,
+            matrix.tiles,
+            matrix.n_rows,
+            matrix.mapper.bin_offset,
+            rows,
+            packed,
+            plan,
+            packing,
+            self.n_threads,
+            self.simd,
+        )
+
+    def subtract_histograms(self, pool: Array, plan: I64, bins: tuple[int, int], packing: bool) -> None:
+        _core.subtract_histograms(pool, plan, *bins, packing, self.n_threads, self.simd)
+
+    def read_histograms(self, pool: Array, slots: I64, width: int, bins: tuple[int, int]) -> Array:
+        return _sums(pool, slots, width, bins).copy()
+
+    def write_histograms(
+        self, pool: Array, slots: I64, width: int, bins: tuple[int, int], message: Array
+    ) -> None:
+        bytes_per_bin = width // 4
+        first, last = (b * bytes_per_bin for b in bins)
+        pool[slots, first:last] = message.view(np.uint8).reshape(len(slots), last - first)
+
+    def find_splits(
+        self,
+        pool: Array,
+        mapper: BinMapper,
+        slots: I64,
+        widths: I64,
+        sums: NDArray[np.float64],
+        features: tuple[int, int],
+        allowed: NDArray[np.uint8],
+        rules: GainRules,
+        packing: bool,
+    ) -> SplitInfos:
+        found = np.empty(len(slots), dtype=SPLIT_INFO)
+        _core.find_splits(
+            pool,
+            slots,
+            widths,
+            sums,
+            mapper.bin_offset,
+            mapper.has_missing,
+            allowed,
+            *features,
+            rules.as_tuple(),
+            packing,
+            found.view(np.uint8),
+            self.n_threads,
+            self.simd,
+        )
+        return found
+
+    def leaf_sums(
+        self, rows: Array, begins: I64, ends: I64, grad: Array, hess: Any, units: tuple[float, float]
+    ) -> I64:
+        sums = np.empty((len(begins), 2), dtype=np.int64)
+        _core.leaf_sums(rows, begins, ends, grad, hess, *units, sums, self.n_threads)
+        return sums
+
+    def add_leaf_values(
+        self, scores: Array, rows: Array, begins: I64, ends: I64, values: NDArray[np.float64]
+    ) -> None:
+        _core.add_leaf_values(scores, rows, begins, ends, values, self.n_threads)
+
+    def add_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree, subset: Any) -> None:
+        missing_bin = matrix.mapper.missing_bin[tree.feature].astype(np.uint8)
+        _core.add_binned_tree(
+            scores,
+            matrix.tiles,
+            matrix.n_rows,
+            matrix.mapper.n_features,
+            tree.feature,
+            tree.split_bin,
+            missing_bin,
+            tree.default_left,
+            tree.left,
+            tree.right,
+            tree.leaf_value,
+            subset,
+            self.n_threads,
+        )
+
+
+def _sums(pool: Array, slots: I64, width: int, bins: tuple[int, int]) -> Array:
+    """The listed slots' bins as integers that add: one per bin, or two where a half is 64 bits."""
+    first, last = (b * width // 4 for b in bins)
+    integers = np.int32 if width == 16 else np.int64
+    return np.ascontiguousarray(pool[slots, first:last]).view(integers)

@@ -1,0 +1,121 @@
+"""Bin edges: where each feature is cut into at most 255 bins.
+
+Owns BinMapper and the cutting. Receives columns and a Comm; the edges come from a sample chosen by
+a hash of the global row id and merged over ranks, so they depend neither on the order of ranks nor
+on their number. Integer counts decide every cut. Backends turn values into bins with the mapper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.distributed.comm import Comm
+from bitgrove.exact_math import hash_key, row_hash
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+_SAMPLE_PURPOSE = 1
+
+
+@dataclass(frozen=True, eq=False)
+class BinMapper:
+    """Feature f has the edges values[offset[f]:offset[f+1]]: x is in bin b iff b edges are below x.
+
+    The missing bin comes after the value bins. A histogram has it only where has_missing.
+    """
+
+    edge_values: F64
+    edge_offset: I64
+    has_missing: NDArray[np.uint8]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.edge_offset) - 1
+
+    @cached_property
+    def missing_bin(self) -> I64:
+        """Also the number of value bins of each feature."""
+        return np.diff(self.edge_offset) + 1
+
+    @cached_property
+    def bin_offset(self) -> I64:
+        """Where each feature's bins start in a histogram."""
+        sizes = self.missing_bin + self.has_missing
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def thresholds(self, features: NDArray[Any], bins: NDArray[Any]) -> F64:
+        """The value each split compares with; +inf where all values go left, missing right."""
+        last = bins >= self.missing_bin[features] - 1
+        if not len(self.edge_values):
+            return np.full(len(bins), np.inf)
+        position = np.minimum(self.edge_offset[features] + bins, len(self.edge_values) - 1)
+        return np.where(last, np.inf, self.edge_values[position])
+
+    def with_missing(self, has_missing: NDArray[np.uint8]) -> BinMapper:
+        return replace(self, has_missing=has_missing)
+
+
+def fit_edges(
+    columns: Sequence[NDArray[Any]], max_bin: int, sample_rows: int, first_row: int, comm: Comm, seed: int
+) -> BinMapper:
+    """Edges from a hashed sample of about sample_rows rows of all ranks (all rows when fewer)."""
+    n_rows = len(columns[0])
+    n_total = int(comm.allreduce_sum(np.array([n_rows], dtype=np.int64))[0])
+    rows: NDArray[np.int64] | slice = slice(None)
+    if n_total > sample_rows:
+        ids = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
+        limit = np.uint64((sample_rows << 64) // n_total)
+        rows = np.flatnonzero(row_hash(hash_key(seed, _SAMPLE_PURPOSE), ids) < limit)
+    edges = []
+    for column in columns:
+        values = column[rows].astype(np.float64)
+        edges.append(find_edges(np.concatenate(comm.allgather(values)), max_bin))
+    offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
+    return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))
+
+
+def find_edges(values: F64, max_bin: int) -> F64:
+    """At most max_bin - 1 increasing edges for one feature's sample; NaN is ignored."""
+    ordered = np.sort(values[~np.isnan(values)]) + 0.0  # + 0.0: one zero, not two
+    if not len(ordered):
+        return np.zeros(0)
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    distinct = ordered[starts]
+    counts = np.diff(np.append(starts, len(ordered)))
+    if len(distinct) <= max_bin:
+        ends = np.arange(len(distinct) - 1)
+    else:
+        ends = _cut(counts.astype(np.int64), max_bin)
+    return _between(distinct[ends], distinct[ends + 1])
+
+
+def _between(low: F64, high: F64) -> F64:
+    """A number e with low <= e < high: the middle, or low where the middle rounds away."""
+    with np.errstate(invalid="ignore"):
+        middle = low * 0.5 + high * 0.5
+    return np.where((low <= middle) & (middle < high), middle, low)
+
+
+def _cut(counts: I64, max_bin: int) -> I64:
+    """Distinct values after which a bin ends: heavy values alone, the rest in equal shares."""
+    n_rows = int(counts.sum())
+    heavy = counts * max_bin >= n_rows
+    light = np.where(heavy, 0, counts)
+    before = np.cumsum(light) - light
+    n_light = int(light.sum())
+    n_groups = max_bin - int(heavy.sum())
+    while n_groups > 0 and n_light > 0:
+        group = before * n_groups // n_light
+        ends = heavy[:-1] | heavy[1:] | (group[1:] != group[:-1])
+        excess = int(ends.sum()) + 1 - max_bin
+        if excess <= 0:
+            return np.flatnonzero(ends)
+        n_groups -= excess
+    group = (np.cumsum(counts) - counts) * max_bin // n_rows
+    return np.flatnonzero(group[1:] != group[:-1])

@@ -1,0 +1,327 @@
+"""The loop over trees.
+
+Owns train() and the scores. Receives parameters and Datasets; each iteration asks the backend for
+gradients, quantizes them, grows one tree per output, sets its leaf values and adds them to the
+scores. Returns a Model; nothing of the loop depends on which backend or which Comm it runs on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.backends import Backend, BinnedMatrix, make_backend
+from bitgrove.binning import BinMapper, fit_edges
+from bitgrove.callbacks import (
+    Callback,
+    Evaluation,
+    TrainingState,
+    early_stopping,
+    log_evaluation,
+    progress_bar,
+    record_evaluation,
+)
+from bitgrove.dataset import Dataset
+from bitgrove.distributed.comm import Comm, SoloComm, rows_before
+from bitgrove.errors import DataError, ParameterError
+from bitgrove.grower import Grower
+from bitgrove.histograms import HistogramPool, WidthPlan
+from bitgrove.metrics import EvalData, Metric, make_metric
+from bitgrove.model import Model
+from bitgrove.objectives import (
+    DEFAULT_METRIC,
+    Objective,
+    base_scores,
+    label_gains,
+    make_objective,
+    make_queries,
+    scores_to_predictions,
+)
+from bitgrove.params import TrainParams, model_params, resolve
+from bitgrove.quantize import QuantizedGradients, quantize
+from bitgrove.refit import finish_tree, integer_leaf_sums, leaf_values, original_leaf_sums
+from bitgrove.sampling import feature_sample, rounding_key, row_sample
+from bitgrove.tree import Tree
+
+
+@dataclass
+class TrainInfo:
+    """Facts about a training run; none of them is part of the model's bytes."""
+
+    rounds_per_tree: list[int] = field(default_factory=list)
+    accumulator_widths: dict[str, int] = field(default_factory=dict)
+    zero_rows: list[int] = field(default_factory=list)
+    n_bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def train(
+    params: Mapping[str, Any] | TrainParams,
+    train_set: Dataset,
+    *,
+    valid_sets: Dataset | Sequence[Dataset] | None = None,
+    valid_names: Sequence[str] | None = None,
+    callbacks: Sequence[Callback] | None = None,
+    comm: Comm | None = None,
+) -> Model:
+    """Trains a model. With a Comm, train_set is this rank's shard; every rank gets the model."""
+    started = time.perf_counter()
+    checked = resolve(params)
+    comm = comm if comm is not None else SoloComm()
+    booster = Booster(checked, train_set, comm)
+    binned = time.perf_counter()
+    evaluator = Evaluator(booster, train_set, valid_sets, valid_names)
+    state = _run(booster, evaluator, list(callbacks or []))
+    model = booster.model(state.best_iteration)
+    info = booster.info
+    info.n_bytes = len(model.to_bytes())
+    info.best_score = state.best_score
+    info.seconds = {"bin": binned - started, "train": time.perf_counter() - binned}
+    model.info = info
+    return model
+
+
+def _run(booster: Booster, evaluator: Evaluator, callbacks: list[Callback]) -> TrainingState:
+    params = booster.params
+    callbacks = [record_evaluation(booster.info.evals_result), *callbacks]
+    if params.early_stopping_rounds is not None:
+        if not evaluator.sets:
+            raise ParameterError("early_stopping_rounds: needs a validation set (valid_sets)")
+        callbacks.append(early_stopping(params.early_stopping_rounds, params.first_metric_only))
+    if params.verbosity >= 1:
+        callbacks.append(log_evaluation())
+    if params.progress:
+        callbacks.append(progress_bar())
+    state = TrainingState(0, params.n_estimators, [])
+    try:
+        for iteration in range(params.n_estimators):
+            for tree in booster.boost(iteration):
+                evaluator.add(tree)
+            state.iteration, state.evaluations = iteration + 1, evaluator.evaluate()
+            # Every callback sees every iteration, also the one another callback stops at.
+            if any([callback(state) for callback in callbacks]):
+                break
+    finally:
+        for callback in callbacks:
+            if hasattr(callback, "close"):
+                callback.close()
+    return state
+
+
+class Booster:
+    """Rows, scores and trees of one training run."""
+
+    def __init__(self, params: TrainParams, train_set: Dataset, comm: Comm) -> None:
+        self.params, self.comm, self.info = params, comm, TrainInfo()
+        dataset = train_set.without_zero_weights()
+        self.objective = make_objective(params, dataset, comm)
+        self.dataset = _with_class_weight(dataset, params)
+        self.backend: Backend = make_backend(params)
+        self.first_row, self.n_total = rows_before(comm, dataset.n_rows)
+        self.matrix = bin_training_set(dataset, self.backend, params, comm, self.first_row)
+        self.label = self.backend.array(self.dataset.label)
+        self.weight = self.backend.array(self.dataset.weight)
+        is_ranking = self.objective.name == "lambdarank"
+        self.queries = make_queries(params, dataset) if is_ranking else None
+        self.base_score = base_scores(self.objective, self.dataset, comm)
+        self.scores = self.backend.new_scores(self.base_score, dataset.n_rows)
+        self.trees: list[Tree] = []
+        self.pool: HistogramPool | None = None
+
+    def boost(self, iteration: int) -> list[Tree]:
+        """One iteration: a tree for each output."""
+        grad, hess = self.backend.gradients(
+            self.objective, self.scores, self.label, self.weight, self.queries
+        )
+        sample = row_sample(self.params, iteration)
+        trees = [
+            self._add_tree(output, grad[output], None if hess is None else hess[output], sample)
+            for output in range(self.objective.n_outputs)
+        ]
+        return trees
+
+    def _add_tree(self, output: int, grad: Any, hess: Any, sample: tuple[int, int] | None) -> Tree:
+        number = len(self.trees)
+        params, backend, n_rows = self.params, self.backend, self.dataset.n_rows
+        key = rounding_key(params.random_state, number)
+        quantized = quantize(backend, grad, hess, params, key, self.first_row, self.comm)
+        rows = backend.select_rows(n_rows, self.first_row, sample)
+        allowed = feature_sample(params, number, self.dataset.n_features)
+        grower = Grower(backend, self.matrix, self._pool_for(quantized), params, self.comm)
+        grown = grower.grow(quantized, rows, allowed)
+        if params.refit_leaves:
+            sums = original_leaf_sums(backend, grown, rows, grad, hess, self.comm)
+        else:
+            sums = integer_leaf_sums(grown, quantized)
+        values = leaf_values(*sums, params)
+        tree = finish_tree(grown, quantized, self.matrix.mapper, values, sums[1])
+        scores = self.scores[output]
+        backend.add_leaf_values(scores, rows, grown.leaf_begin, grown.leaf_end, values)
+        if sample is not None:
+            left_out = backend.excluded_rows(rows, n_rows)
+            backend.add_tree(scores, self.matrix, tree, left_out)
+        self.trees.append(tree)
+        self.info.rounds_per_tree.append(grown.n_rounds)
+        self.info.zero_rows.append(quantized.zero_rows)
+        return tree
+
+    def _pool_for(self, quantized: QuantizedGradients) -> HistogramPool:
+        """The pool of the last tree if its integers are wide enough, else a wider one."""
+        half_bits = max(32, WidthPlan(quantized).total_width(self.n_total))
+        if self.pool is None or self.pool.half_bits < half_bits:
+            used = Counter[int]() if self.pool is None else self.pool.widths_used
+            p = self.params
+            self.pool = HistogramPool(
+                self.backend, self.matrix, half_bits, p.histogram_pool_mb, p.num_leaves
+            )
+            self.pool.widths_used = used
+        return self.pool
+
+    def model(self, best_iteration: int | None) -> Model:
+        """The model so far, cut to the best iteration if there is one."""
+        n_outputs = self.objective.n_outputs
+        n_kept = len(self.trees) if best_iteration is None else best_iteration * n_outputs
+        assert self.pool is not None
+        widths = sorted(self.pool.widths_used.items())
+        self.info.accumulator_widths = {str(width): count for width, count in widths}
+        return Model(
+            objective=self.objective.name,
+            trees=self.trees[:n_kept],
+            base_score=self.base_score,
+            feature_names=self.dataset.feature_names,
+            params=model_params(self.params),
+            best_iteration=best_iteration,
+        )
+
+
+def _with_class_weight(dataset: Dataset, params: TrainParams) -> Dataset:
+    """scale_pos_weight becomes part of the row weights."""
+    if params.objective != "binary" or params.scale_pos_weight == 1.0:
+        return dataset
+    assert dataset.label is not None
+    weight = np.ones(dataset.n_rows, np.float32) if dataset.weight is None else dataset.weight
+    factor = np.where(dataset.label > 0, params.scale_pos_weight, 1.0)
+    weighted = object.__new__(Dataset)
+    weighted.__dict__ = {**dataset.__dict__, "weight": (weight * factor).astype(np.float32)}
+    return weighted
+
+
+def bin_training_set(
+    dataset: Dataset, backend: Backend, params: TrainParams, comm: Comm, first_row: int
+) -> BinnedMatrix:
+    """Finds edges and bins the rows; kept on the Dataset, so that a second training reuses it."""
+    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state, comm.size)
+    if key not in dataset.binned:
+        mapper = fit_edges(
+            dataset.columns, params.max_bin, params.bin_sample_rows, first_row, comm, params.random_state
+        )
+        matrix, missing = backend.bin_columns(dataset.columns, mapper)
+        matrix.mapper = mapper.with_missing(comm.allreduce_max(missing))
+        dataset.binned[key] = matrix
+    matrix = dataset.binned[key]
+    return matrix
+
+
+def bin_validation_set(dataset: Dataset, backend: Backend, mapper: BinMapper) -> BinnedMatrix:
+    """Bins rows with the edges of the training set."""
+    key = (backend.name, id(mapper))
+    if key not in dataset.binned:
+        matrix, _ = backend.bin_columns(dataset.columns, mapper)
+        dataset.binned[key] = matrix
+    return dataset.binned[key]  # type: ignore[no-any-return]
+
+
+@dataclass(eq=False)
+class _ValidSet:
+    name: str
+    matrix: BinnedMatrix
+    scores: Any
+    dataset: Dataset
+
+
+class Evaluator:
+    """Keeps the scores of the validation sets and computes the metrics."""
+
+    def __init__(
+        self,
+        booster: Booster,
+        train_set: Dataset,
+        valid_sets: Dataset | Sequence[Dataset] | None,
+        valid_names: Sequence[str] | None,
+    ) -> None:
+        self.booster, self.backend = booster, booster.backend
+        self.metrics = [make_metric(name) for name in _metric_names(booster.params, booster.objective)]
+        datasets = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets or [])
+        names = list(valid_names) if valid_names else [f"valid_{i}" for i in range(len(datasets))]
+        if len(names) != len(datasets):
+            raise ParameterError(f"valid_names: {len(names)} names for {len(datasets)} sets")
+        self.sets = [
+            self._prepare(name, dataset, train_set)
+            for name, dataset in zip(names, datasets, strict=True)
+        ]
+        self._n_trees = 0
+
+    def _prepare(self, name: str, dataset: Dataset, train_set: Dataset) -> _ValidSet:
+        booster = self.booster
+        if dataset is train_set:
+            return _ValidSet("training", booster.matrix, booster.scores, booster.dataset)
+        if dataset.label is None:
+            raise DataError(f"validation set {name!r} has no label")
+        if dataset.n_features != booster.dataset.n_features:
+            raise DataError(
+                f"validation set {name!r} has {dataset.n_features} features, "
+                f"the training set {booster.dataset.n_features}"
+            )
+        if dataset.feature_names != booster.dataset.feature_names:
+            raise DataError(f"validation set {name!r} has other feature names than the training set")
+        _check_valid_labels(name, dataset.label, booster)
+        matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper)
+        scores = self.backend.new_scores(booster.base_score, dataset.n_rows)
+        return _ValidSet(name, matrix, scores, dataset)
+
+    def add(self, tree: Tree) -> None:
+        output = self._n_trees % self.booster.objective.n_outputs
+        self._n_trees += 1
+        for valid in self.sets:
+            if valid.name != "training":
+                self.backend.add_tree(valid.scores[output], valid.matrix, tree, None)
+
+    def evaluate(self) -> list[Evaluation]:
+        return [
+            Evaluation(valid.name, m.name, m.compute(data, self.booster.comm), m.higher_is_better)
+            for valid in self.sets
+            for data in [self._eval_data(valid)]
+            for m in self.metrics
+        ]
+
+    def _eval_data(self, valid: _ValidSet) -> EvalData:
+        objective, dataset = self.booster.objective, valid.dataset
+        scores = np.ascontiguousarray(self.backend.host(valid.scores).T)
+        prediction = scores_to_predictions(objective.name, scores, objective.sigmoid)
+        assert dataset.label is not None
+        weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight.astype(np.float64)
+        gains = label_gains(self.booster.params)
+        return EvalData(prediction, dataset.label, weight, dataset.group, gains)
+
+
+def _metric_names(params: TrainParams, objective: Objective) -> Sequence[str]:
+    return params.eval_metric or (DEFAULT_METRIC[objective.name],)
+
+
+def _check_valid_labels(name: str, label: NDArray[np.float64], booster: Booster) -> None:
+    objective = booster.objective
+    top = {
+        "binary": 1,
+        "multiclass": objective.n_outputs - 1,
+        "lambdarank": len(label_gains(booster.params)) - 1,
+    }.get(objective.name)
+    if top is not None and ((label < 0) | (label > top) | (label != np.floor(label))).any():
+        raise DataError(f"validation set {name!r}: labels must be whole numbers 0 to {top}")

@@ -1,0 +1,125 @@
+"""What happens between iterations: early stopping, logging, recording, a progress bar.
+
+A callback is any callable that takes a TrainingState after each iteration and may return True to
+stop training. One that also has close() is told when training ends.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tqdm import tqdm
+
+from bitgrove.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    data: str
+    metric: str
+    value: float
+    higher_is_better: bool
+
+
+@dataclass
+class TrainingState:
+    """What a callback sees after an iteration; iterations count from 1."""
+
+    iteration: int
+    n_estimators: int
+    evaluations: list[Evaluation]
+    best_iteration: int | None = None
+    best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+Callback = Callable[[TrainingState], Any]
+
+
+class _EarlyStopping:
+    """Stops when a metric of a validation set has not improved for `rounds` iterations."""
+
+    def __init__(self, rounds: int, first_metric_only: bool) -> None:
+        if rounds < 1:
+            raise ParameterError(f"early stopping rounds must be at least 1, got {rounds}")
+        self.rounds, self.first_metric_only = rounds, first_metric_only
+        self._best: dict[tuple[str, str], tuple[float, int, list[Evaluation]]] = {}
+
+    def __call__(self, state: TrainingState) -> bool:
+        watched = [e for e in state.evaluations if e.data != "training"]
+        if not watched:
+            raise ParameterError("early stopping needs a validation set")
+        if self.first_metric_only:
+            watched = [e for e in watched if e.metric == watched[0].metric]
+        stop = False
+        for e in watched:
+            signed = e.value if e.higher_is_better else -e.value
+            best = self._best.get((e.data, e.metric))
+            if best is None or signed > best[0]:
+                self._best[e.data, e.metric] = (signed, state.iteration, state.evaluations)
+            elif state.iteration - best[1] >= self.rounds:
+                stop = True
+                self._keep(state, (e.data, e.metric))
+                break
+        if not stop:
+            self._keep(state, (watched[0].data, watched[0].metric))
+        return stop
+
+    def _keep(self, state: TrainingState, key: tuple[str, str]) -> None:
+        _, state.best_iteration, evaluations = self._best[key]
+        state.best_score = {}
+        for e in evaluations:
+            state.best_score.setdefault(e.data, {})[e.metric] = e.value
+
+
+def early_stopping(rounds: int, first_metric_only: bool = False) -> Callback:
+    """Stop after `rounds` iterations without improvement; the best iteration is kept."""
+    return _EarlyStopping(rounds, first_metric_only)
+
+
+def log_evaluation(period: int = 1) -> Callback:
+    """Print the metrics of every period-th iteration."""
+    if period < 1:
+        raise ParameterError(f"period must be at least 1, got {period}")
+
+    def log(state: TrainingState) -> None:
+        if state.evaluations and state.iteration % period == 0:
+            values = "  ".join(f"{e.data} {e.metric}: {e.value:.6g}" for e in state.evaluations)
+            print(f"[{state.iteration}]  {values}", file=sys.stderr)
+
+    return log
+
+
+def record_evaluation(result: dict[str, dict[str, list[float]]]) -> Callback:
+    """Fill `result[data][metric]` with one value per iteration."""
+
+    def record(state: TrainingState) -> None:
+        for e in state.evaluations:
+            result.setdefault(e.data, {}).setdefault(e.metric, []).append(e.value)
+
+    return record
+
+
+class _ProgressBar:
+    def __init__(self) -> None:
+        self._bar: tqdm[Any] | None = None
+
+    def __call__(self, state: TrainingState) -> None:
+        if self._bar is None:
+            self._bar = tqdm(total=state.n_estimators, unit="tree", desc="train")
+        if state.evaluations:
+            last = state.evaluations[0]
+            self._bar.set_postfix_str(f"{last.data} {last.metric} {last.value:.5g}", refresh=False)
+        self._bar.update(1)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def progress_bar() -> Callback:
+    """A progress bar with the first metric beside it."""
+    return _ProgressBar()

@@ -1,0 +1,243 @@
+"""Any table becomes columns; labels, weights and query groups are checked.
+
+Owns Dataset. Receives NumPy arrays, lists, pandas, polars, Arrow or SciPy sparse tables; returns a
+list of one-dimensional float32/float64 columns (views where the layout allows) with names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from bitgrove.errors import DataError, DataTypeError
+
+Column = NDArray[Any]
+# Rows are numbered by int32 in the partition.
+MAX_ROWS = 2**31 - 1
+# Weights and gradients are float32; this leaves room for their product and difference.
+MAX_MAGNITUDE = 1e38
+
+
+def default_names(n_features: int) -> list[str]:
+    return [f"f{i}" for i in range(n_features)]
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Names of a data frame or Arrow table; None for tables without names."""
+    if hasattr(X, "column_names"):
+        return [str(name) for name in X.column_names]
+    if hasattr(X, "columns") and not hasattr(X, "toarray"):
+        return [str(name) for name in X.columns]
+    return None
+
+
+class Dataset:
+    """A table with labels, ready to be binned by train().
+
+    X: (n_rows, n_features) numbers; NaN and nulls are missing values.
+    label: one number per row. weight: non-negative; rows of weight zero are left out of training.
+    group: number of rows of each query, in row order (ranking).
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        label: Any = None,
+        *,
+        weight: Any = None,
+        group: Any = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> None:
+        self.columns, names = to_columns(X)
+        self.n_rows = len(self.columns[0])
+        self.n_features = len(self.columns)
+        self.feature_names = _checked_names(feature_names, names, self.n_features)
+        self.label = None if label is None else _label(label, self.n_rows)
+        self.weight = None if weight is None else _weight(weight, self.n_rows)
+        self.group = None if group is None else _group(group, self.n_rows)
+        self.binned: dict[Any, Any] = {}
+
+    def without_zero_weights(self) -> Dataset:
+        """This dataset if no weight is zero, else a copy without those rows."""
+        if self.weight is None or bool(np.all(self.weight > 0)):
+            return self
+        keep = np.flatnonzero(self.weight > 0)
+        if len(keep) == 0:
+            raise DataError("weight: all weights are zero, so there is nothing to train on")
+        kept = object.__new__(Dataset)
+        kept.columns = [column[keep] for column in self.columns]
+        kept.n_rows, kept.n_features = len(keep), self.n_features
+        kept.feature_names = self.feature_names
+        kept.label = None if self.label is None else self.label[keep]
+        kept.weight = self.weight[keep]
+        kept.group = None
+        if self.group is not None:
+            query = np.repeat(np.arange(len(self.group)), self.group)[keep]
+            sizes = np.bincount(query, minlength=len(self.group)).astype(np.int64)
+            kept.group = sizes[sizes > 0]
+        kept.binned = {}
+        return kept
+
+
+def to_columns(X: Any) -> tuple[list[Column], list[str] | None]:
+    """The columns of any table, as float32 or float64, and their names if it has some."""
+    names = column_names(X)
+    if names is not None:
+        columns = _frame_columns(X, names)
+        if not columns:
+            raise DataError("X has 0 feature(s) while a minimum of 1 is required.")
+    else:
+        columns = _array_columns(X)
+    if len(columns[0]) == 0:
+        raise DataError("X has 0 sample(s) while a minimum of 1 is required.")
+    if len(columns[0]) > MAX_ROWS:
+        raise DataError(f"X has {len(columns[0])} rows; at most {MAX_ROWS} are allowed per shard")
+    return columns, names
+
+
+def _array_columns(X: Any) -> list[Column]:
+    if isinstance(X, np.ndarray) and X.dtype.kind in "USO":
+        X = _numbers_from_objects(X)
+    table = check_array(
+        X,
+        accept_sparse="csc",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        estimator="bitgrove",
+        input_name="X",
+    )
+    if hasattr(table, "toarray"):
+        table = np.asfortranarray(table.toarray())
+    return [table[:, feature] for feature in range(table.shape[1])]
+
+
+def _numbers_from_objects(X: NDArray[Any]) -> NDArray[Any]:
+    try:
+        return X.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise _not_numbers("X", error) from None
+
+
+def _not_numbers(what: str, error: Exception) -> Exception:
+    message = f"{what} must hold numbers: {error}"
+    # scikit-learn's convention: text is a ValueError, other objects are a TypeError.
+    return DataTypeError(message) if isinstance(error, TypeError) else DataError(message)
+
+
+def _frame_columns(X: Any, names: list[str]) -> list[Column]:
+    if len(set(names)) != len(names):
+        raise DataError("X has two columns of the same name")
+    if hasattr(X, "iloc"):
+        return [_numeric(name, X.iloc[:, i]) for i, name in enumerate(names)]
+    if hasattr(X, "column_names"):  # Arrow
+        return [_numeric(name, X.column(i)) for i, name in enumerate(names)]
+    return [_numeric(name, X[name]) for name in names]
+
+
+def _numeric(name: str, series: Any) -> Column:
+    """One column of a data frame as float32 or float64, nulls as NaN."""
+    kind = str(getattr(series, "dtype", None) or getattr(series, "type", ""))
+    if any(word in kind.lower() for word in ("cat", "dict", "str", "utf", "enum", "date", "time")):
+        raise DataError(f"column {name!r} has type {kind}; numbers are needed (encode or drop it)")
+    try:
+        if hasattr(series, "isna"):  # pandas: nullable types know how to fill
+            values = series.to_numpy(dtype=_float_type(kind), na_value=np.nan)
+        else:
+            values = np.asarray(series.to_numpy())
+            values = values.astype(_float_type(str(values.dtype)), copy=False)
+    except (TypeError, ValueError) as error:
+        raise _not_numbers(f"column {name!r}", error) from None
+    return np.asarray(values)
+
+
+def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
+    narrow = {"float32", "float16", "float", "int8", "int16", "uint8", "uint16", "bool", "boolean"}
+    return np.float32 if kind.lower() in narrow else np.float64
+
+
+def _checked_names(
+    given: Sequence[str] | None, found: list[str] | None, n_features: int
+) -> list[str]:
+    names = [str(name) for name in given] if given is not None else found
+    if names is None:
+        return default_names(n_features)
+    if len(names) != n_features:
+        raise DataError(f"feature_names: {len(names)} names for {n_features} features")
+    if len(set(names)) != len(names):
+        raise DataError("feature_names: names must be unique")
+    return names
+
+
+def _vector(values: Any, n_rows: int, name: str) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if len(array) != n_rows:
+        raise DataError(f"{name} has {len(array)} entries but X has {n_rows} rows")
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {name}")
+    try:
+        vector = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise _not_numbers(name, error) from None
+    if not np.isfinite(vector).all():
+        where = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise DataError(f"{name} contains NaN or infinity (row {where}: {vector[where]})")
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest > MAX_MAGNITUDE:
+        raise DataError(f"{name} holds {largest:g}; magnitudes above 1e38 are not supported")
+    return vector
+
+
+def _label(label: Any, n_rows: int) -> NDArray[np.float64]:
+    return _vector(label, n_rows, "label")
+
+
+def _weight(weight: Any, n_rows: int) -> NDArray[np.float32]:
+    vector = _vector(weight, n_rows, "weight")
+    if (vector < 0).any():
+        raise DataError(f"weight must not be negative, got {vector.min():g}")
+    tiny = float(np.finfo(np.float32).tiny)
+    return np.where(vector < tiny, 0.0, vector).astype(np.float32)
+
+
+def _group(group: Any, n_rows: int) -> NDArray[np.int64]:
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or len(sizes) == 0 or sizes.dtype.kind not in "iu":
+        raise DataError("group must be a list of whole numbers: the rows of each query, in order")
+    if (sizes <= 0).any():
+        raise DataError(f"group sizes must be positive, got {int(sizes.min())}")
+    if int(sizes.sum()) != n_rows:
+        raise DataError(f"group sizes add up to {int(sizes.sum())} but there are {n_rows} rows")
+    return sizes.astype(np.int64)
+
+
+def rows_for_prediction(X: Any, feature_names: list[str]) -> NDArray[Any]:
+    """X as a C-contiguous float32/float64 table, its columns checked against the model's."""
+    names = column_names(X)
+    n_features = len(feature_names)
+    trained_with_names = feature_names != default_names(n_features)
+    if names is not None and trained_with_names and names != feature_names:
+        raise DataError(_name_difference(names, feature_names))
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
+        table = np.ascontiguousarray(X)
+    else:
+        columns, _ = to_columns(X)
+        table = np.stack(columns, axis=1) if len(columns) == n_features else np.empty((0, len(columns)))
+    if table.shape[1] != n_features:
+        raise DataError(f"X has {table.shape[1]} features, but the model expects {n_features}")
+    return table
+
+
+def _name_difference(names: list[str], expected: list[str]) -> str:
+    missing = [name for name in expected if name not in set(names)]
+    extra = [name for name in names if name not in set(expected)]
+    if missing or extra:
+        return f"columns differ from training: missing {missing[:5]}, unexpected {extra[:5]}"
+    return "columns are the training columns in another order; reorder them as in training"

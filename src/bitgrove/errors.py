@@ -1,0 +1,28 @@
+"""The errors a user can meet.
+
+Each also is the built-in error that scikit-learn users expect, so `except ValueError` keeps working.
+"""
+
+
+class BitgroveError(Exception):
+    """Base of all errors raised on purpose by this library."""
+
+
+class ParameterError(BitgroveError, ValueError):
+    """A parameter is unknown, out of range, or contradicts another one."""
+
+
+class DataError(BitgroveError, ValueError):
+    """The data cannot be used: shape, values, weights, groups or columns."""
+
+
+class DataTypeError(BitgroveError, TypeError):
+    """The data is of a kind that cannot be read as numbers."""
+
+
+class ModelFormatError(BitgroveError, ValueError):
+    """A model file is damaged, of another version, or not a model file."""
+
+
+class TrainingError(BitgroveError, RuntimeError):
+    """Training cannot go on; for example the gradients overflowed."""

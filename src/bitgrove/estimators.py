@@ -1,0 +1,396 @@
+"""The scikit-learn estimators.
+
+Owns: scikit-learn's conventions (checks of X and y, class labels, fitted attributes, tags).
+Receives: tables and targets as users of scikit-learn have them. Returns: fitted estimators, whose
+`model_` is the same Model that `train` returns; all training is done there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bitgrove.boosting import train
+from bitgrove.dataset import Dataset
+from bitgrove.errors import DataError, ParameterError
+from bitgrove.model import Model
+from bitgrove.params import BY_NAME, resolve
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    RandomState = int | np.random.RandomState | np.random.Generator | None
+    Metrics = str | Sequence[str] | None
+
+Array = npt.NDArray[Any]
+
+
+class _Rows(NamedTuple):
+    """One table with its target, as given to fit or as a member of `eval_set`."""
+
+    X: Any
+    y: Any
+    weight: Any = None
+    group: Any = None
+
+
+class _Estimator(BaseEstimator):  # type: ignore[misc]
+    """What the estimators share: from tables and targets to a model and its fitted attributes."""
+
+    importance_type: str
+    random_state: RandomState
+    n_jobs: int | None
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        eval_sample_weight: Any = None,
+        eval_names: Sequence[str] | None = None,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+    ) -> Self:
+        """Train on X (any table; NaN is a missing value) and y, with optional row weights.
+
+        `eval_set` is one (X, y) or a list of them, judged after each iteration and used for early
+        stopping; `eval_sample_weight` and `eval_names` hold one weight array and one name each.
+        """
+        valid = [
+            _Rows(pair[0], pair[1], weight)
+            for pair, weight in _with_each(_pairs(eval_set), eval_sample_weight=eval_sample_weight)
+        ]
+        return self._fit(_Rows(X, y, sample_weight), valid, eval_names, callbacks)
+
+    def _store(self, given: dict[str, Any]) -> None:
+        """Keep the arguments of __init__ untouched, as scikit-learn asks; fit checks them."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
+
+    def _fit(
+        self,
+        rows: _Rows,
+        valid: Sequence[_Rows],
+        eval_names: Sequence[str] | None,
+        callbacks: Sequence[Callable[..., Any]] | None,
+    ) -> Self:
+        if self.importance_type not in ("gain", "split"):
+            raise ParameterError(
+                f"importance_type={self.importance_type!r}: must be one of 'gain', 'split'"
+            )
+        train_set = self._dataset(rows, reset=True)
+        valid_sets = [self._dataset(others, reset=False) for others in valid]
+        given = self.get_params(deep=False)
+        given["random_state"] = _seed(self.random_state)
+        known = {name: value for name, value in given.items() if name in BY_NAME}
+        params = resolve({**known, **self._objective()})
+        if params.early_stopping_rounds is not None and not valid_sets:
+            raise ParameterError(
+                f"early_stopping_rounds={params.early_stopping_rounds} needs validation data: "
+                "give fit an eval_set=(X, y)"
+            )
+        model = train(
+            params, train_set, valid_sets=valid_sets, valid_names=eval_names, callbacks=callbacks
+        )
+        self.model_ = self._named_outputs(model)
+        self.n_iter_ = model.n_iterations
+        self.best_iteration_ = model.best_iteration
+        self.best_score_ = model.info.best_score
+        self.evals_result_ = model.info.evals_result
+        return self
+
+    def _dataset(self, rows: _Rows, *, reset: bool) -> Dataset:
+        table = self._table(rows.X, reset=reset)
+        target = column_or_1d(rows.y, warn=True)
+        assert_all_finite(target, input_name="y")
+        weight = None if rows.weight is None else column_or_1d(rows.weight).astype(np.float64)
+        check_consistent_length(table, target, weight)
+        if weight is not None and not weight.any():
+            raise DataError("all sample weights are zero")
+        label = self._learn_label(target, weight) if reset else self._label(target)
+        return Dataset(table, label, weight=weight, group=rows.group)
+
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """Names and number of features checked; data frames are left for Dataset to read."""
+        if hasattr(X, "columns"):
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        sparse = ("csr", "csc")
+        return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=False)
+
+    def _learn_label(self, target: Array, weight: Array | None) -> Array:
+        return self._label(target)
+
+    def _label(self, target: Array) -> Array:
+        try:
+            return target.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"y must hold numbers: {error}") from None
+
+    def _objective(self) -> dict[str, object]:
+        raise NotImplementedError
+
+    def _named_outputs(self, model: Model) -> Model:
+        return model
+
+    def _predict(self, predict: str, X: Any) -> Array:
+        check_is_fitted(self)
+        table = self._table(X, reset=False)
+        scores: Array = getattr(self.model_, predict)(table, n_jobs=self.n_jobs)
+        return scores
+
+    @property
+    def feature_importances_(self) -> npt.NDArray[np.float64]:
+        """Each feature's share of the total gain, or of the splits; see `importance_type`."""
+        check_is_fitted(self)
+        importance = self.model_.feature_importance(self.importance_type)
+        total = importance.sum()
+        return importance / total if total > 0 else importance
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+    """Gradient boosted trees, trained in integers, for two or more classes.
+
+    The parameters are explained in docs/parameters.md; `importance_type` ("gain" or "split") says
+    what `feature_importances_` measures. Labels may be of any type that can be sorted.
+    """
+
+    # fmt: off
+    def __init__(
+        self, *, n_estimators: int = 100, learning_rate: float = 0.1,
+        random_state: RandomState = 0, num_leaves: int = 31, max_depth: int | None = -1,
+        min_child_samples: int = 20, min_child_weight: float = 1e-3, min_split_gain: float = 0.0,
+        reg_lambda: float = 0.0, reg_alpha: float = 0.0, subsample: float = 1.0,
+        subsample_freq: int = 1, colsample_bytree: float = 1.0, max_bin: int = 255,
+        bin_sample_rows: int = 200_000, gradient_bits: int | None = 4, rounding: str = "stochastic",
+        refit_leaves: bool = True, gradient_scale: str = "max", packed: bool = True,
+        scale_pos_weight: float = 1.0, sigmoid: float = 1.0, eval_metric: Metrics = None,
+        early_stopping_rounds: int | None = None, first_metric_only: bool = False,
+        n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int = 1024,
+        frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
+        importance_type: str = "gain",
+    ) -> None:
+        self._store(locals())
+    # fmt: on
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class of each row."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        labels: Array = self.classes_[codes]
+        return labels
+
+    def predict_proba(self, X: Any) -> Array:
+        """(n_rows, n_classes) probabilities, in the order of `classes_`."""
+        found = self._predict("predict", X)
+        return np.column_stack((1 - found, found)) if found.ndim == 1 else found
+
+    def decision_function(self, X: Any) -> Array:
+        """Raw scores: (n_rows,), above 0 for `classes_[1]`; (n_rows, n_classes) beyond two."""
+        return self._predict("predict_raw", X)
+
+    def _learn_label(self, target: Array, weight: Array | None) -> Array:
+        check_classification_targets(target)
+        # Rows without weight count as absent, so a class that only they have is no class.
+        self.classes_ = np.unique(target if weight is None else target[weight > 0])
+        self.n_classes_ = len(self.classes_)
+        if self.n_classes_ < 2:
+            raise DataError(
+                f"y has rows of {self.n_classes_} class{'' if self.n_classes_ == 1 else 'es'} only"
+                f"{'' if weight is None else ' with a weight above 0'}; at least 2 are needed"
+            )
+        return self._codes(target)
+
+    def _label(self, target: Array) -> Array:
+        strange = set(target.tolist()) - set(self.classes_.tolist())
+        if strange:
+            names = ", ".join(sorted(map(repr, strange))[:5])
+            raise DataError(f"eval_set has classes that the training data has not: {names}")
+        return self._codes(target)
+
+    def _codes(self, target: Array) -> Array:
+        return np.minimum(np.searchsorted(self.classes_, target), self.n_classes_ - 1)
+
+    def _objective(self) -> dict[str, object]:
+        if self.n_classes_ == 2:
+            return {"objective": "binary"}
+        return {"objective": "multiclass", "num_class": self.n_classes_}
+
+    def _named_outputs(self, model: Model) -> Model:
+        return Model(
+            model.objective, model.trees, model.base_score, model.feature_names, model.params,
+            self.classes_, model.best_iteration, info=model.info,
+        )  # fmt: skip
+
+
+class BitGroveRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
+    """Gradient boosted trees, trained in integers, for squared error.
+
+    The parameters are explained in docs/parameters.md; `importance_type` ("gain" or "split") says
+    what `feature_importances_` measures.
+    """
+
+    # fmt: off
+    def __init__(
+        self, *, n_estimators: int = 100, learning_rate: float = 0.1,
+        random_state: RandomState = 0, num_leaves: int = 31, max_depth: int | None = -1,
+        min_child_samples: int = 20, min_child_weight: float = 1e-3, min_split_gain: float = 0.0,
+        reg_lambda: float = 0.0, reg_alpha: float = 0.0, subsample: float = 1.0,
+        subsample_freq: int = 1, colsample_bytree: float = 1.0, max_bin: int = 255,
+        bin_sample_rows: int = 200_000, gradient_bits: int | None = 4, rounding: str = "stochastic",
+        refit_leaves: bool = True, gradient_scale: str = "max", packed: bool = True,
+        eval_metric: Metrics = None, early_stopping_rounds: int | None = None,
+        first_metric_only: bool = False, n_jobs: int | None = None, device: str = "cpu",
+        histogram_pool_mb: int = 1024, frontier_alpha: float = 0.75, verbosity: int = 0,
+        progress: bool = False, importance_type: str = "gain",
+    ) -> None:
+        self._store(locals())
+    # fmt: on
+
+    def predict(self, X: Any) -> Array:
+        """The predicted value of each row."""
+        return self._predict("predict", X)
+
+    def _objective(self) -> dict[str, object]:
+        return {"objective": "regression"}
+
+
+class BitGroveRanker(_Estimator):
+    """Gradient boosted trees, trained in integers, that rank the rows of each query (LambdaRank).
+
+    y holds relevance grades: 0, 1, 2, ... The parameters are explained in docs/parameters.md;
+    `importance_type` ("gain" or "split") says what `feature_importances_` measures.
+    """
+
+    # fmt: off
+    def __init__(
+        self, *, n_estimators: int = 100, learning_rate: float = 0.1,
+        random_state: RandomState = 0, num_leaves: int = 31, max_depth: int | None = -1,
+        min_child_samples: int = 20, min_child_weight: float = 1e-3, min_split_gain: float = 0.0,
+        reg_lambda: float = 0.0, reg_alpha: float = 0.0, subsample: float = 1.0,
+        subsample_freq: int = 1, colsample_bytree: float = 1.0, max_bin: int = 255,
+        bin_sample_rows: int = 200_000, gradient_bits: int | None = 4, rounding: str = "stochastic",
+        refit_leaves: bool = True, gradient_scale: str = "max", packed: bool = True,
+        sigmoid: float = 1.0, lambdarank_truncation_level: int = 30, lambdarank_norm: bool = True,
+        label_gain: Sequence[float] | None = None, eval_metric: Metrics = None,
+        early_stopping_rounds: int | None = None, first_metric_only: bool = False,
+        n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int = 1024,
+        frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
+        importance_type: str = "gain",
+    ) -> None:
+        self._store(locals())
+    # fmt: on
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        group: Any = None,
+        qid: Any = None,
+        eval_set: Any = None,
+        eval_sample_weight: Any = None,
+        eval_group: Any = None,
+        eval_qid: Any = None,
+        eval_names: Sequence[str] | None = None,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+    ) -> Self:
+        """Train on X and y, whose rows are sorted by query.
+
+        `group` holds the number of rows of each query, or `qid` a query id for each row; without
+        either all rows are one query. The `eval_` arguments hold the same for each `eval_set`.
+        """
+        each = _with_each(
+            _pairs(eval_set),
+            eval_sample_weight=eval_sample_weight,
+            eval_group=eval_group,
+            eval_qid=eval_qid,
+        )
+        valid = [
+            _Rows(pair[0], pair[1], weight, _query_sizes(pair[1], sizes, ids))
+            for pair, weight, sizes, ids in each
+        ]
+        rows = _Rows(X, y, sample_weight, _query_sizes(y, group, qid))
+        return self._fit(rows, valid, eval_names, callbacks)
+
+    def predict(self, X: Any) -> Array:
+        """A score for each row; within a query, higher means more relevant."""
+        return self._predict("predict", X)
+
+    def _objective(self) -> dict[str, object]:
+        return {"objective": "lambdarank"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def _seed(random_state: RandomState) -> int | None:
+    """A seed drawn from a generator; anything else is left for `resolve` to judge."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return random_state
+
+
+def _pairs(eval_set: Any) -> list[tuple[Any, Any]]:
+    """`eval_set` as a list of (X, y)."""
+    if eval_set is None:
+        return []
+    is_one = isinstance(eval_set, tuple) and not isinstance(eval_set[0], tuple)
+    pairs = [eval_set] if is_one else list(eval_set)
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise DataError("eval_set must be a pair (X, y) or a list of such pairs")
+    return [(X, y) for X, y in pairs]
+
+
+def _with_each(pairs: list[tuple[Any, Any]], **extras: Any) -> list[tuple[Any, ...]]:
+    """Each pair with its member of every extra; a single pair may have its extra unwrapped."""
+    columns: list[Sequence[Any]] = []
+    for name, extra in extras.items():
+        given = [None] * len(pairs) if extra is None else extra
+        if len(pairs) == 1 and not _holds_one_array(given):
+            given = [given]
+        if len(given) != len(pairs):
+            raise DataError(f"{name} has {len(given)} members for {len(pairs)} pairs in eval_set")
+        columns.append(given)
+    return list(zip(pairs, *columns, strict=True))
+
+
+def _holds_one_array(given: Any) -> bool:
+    is_list = isinstance(given, (list, tuple)) and len(given) == 1
+    return is_list and (given[0] is None or np.ndim(given[0]) > 0)
+
+
+def _query_sizes(y: Any, group: Any, qid: Any) -> Any:
+    """Rows per query, from the sizes themselves or from an id per row."""
+    if group is not None and qid is not None:
+        raise DataError("give either group (rows per query) or qid (a query id per row), not both")
+    if qid is None:
+        return [len(column_or_1d(y))] if group is None else group
+    check_consistent_length(y, qid)
+    ids = column_or_1d(qid)
+    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+    if len(set(ids[starts].tolist())) < len(starts):
+        raise DataError("the rows of a query must be adjacent: sort X, y and qid by qid")
+    return np.diff(np.append(starts, len(ids)))

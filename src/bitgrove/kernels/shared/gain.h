@@ -1,0 +1,49 @@
+// The split gain of the paper (equation 7) with L1 and L2 regularisation, in float64.
+//
+// The order of operations is part of the contract of sameness: reference.py repeats it
+// operation by operation. One division serves both children.
+#pragma once
+
+#include "layouts.h"
+
+namespace bitgrove {
+
+struct GainRules {
+  double grad_scale;
+  double hess_scale;
+  double reg_lambda;
+  double reg_alpha;
+  double min_gain;
+};
+
+BG_FN double soften(double grad, double reg_alpha) {
+  const double shrunk = (grad < 0.0 ? -grad : grad) - reg_alpha;
+  const double positive = shrunk > 0.0 ? shrunk : 0.0;
+  return grad < 0.0 ? -positive : positive;
+}
+
+// (soft(G))^2 / (H + lambda): twice the loss a leaf takes away.
+BG_FN double leaf_score(double grad, double hess, const GainRules& rules) {
+  const double g = soften(grad * rules.grad_scale, rules.reg_alpha);
+  return (g * g) / (hess * rules.hess_scale + rules.reg_lambda);
+}
+
+BG_FN double split_gain(double left_grad, double left_hess, double right_grad, double right_hess,
+                        double parent_score, const GainRules& rules) {
+  const double gl = soften(left_grad * rules.grad_scale, rules.reg_alpha);
+  const double gr = soften(right_grad * rules.grad_scale, rules.reg_alpha);
+  const double hl = left_hess * rules.hess_scale + rules.reg_lambda;
+  const double hr = right_hess * rules.hess_scale + rules.reg_lambda;
+  const double children = ((gl * gl) * hr + (gr * gr) * hl) / (hl * hr);
+  return 0.5 * (children - parent_score);
+}
+
+// Gains that are only rounding noise of the parent's score are not splits.
+constexpr double RELATIVE_GAIN_NOISE = 1e-12;
+
+BG_FN double gain_floor(double parent_score, const GainRules& rules) {
+  const double noise = parent_score * RELATIVE_GAIN_NOISE;
+  return noise > rules.min_gain ? noise : rules.min_gain;
+}
+
+}  // namespace bitgrove

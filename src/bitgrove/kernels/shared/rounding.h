@@ -1,0 +1,37 @@
+// Rounding noise as a pure function of (key, global row id), and the rounding itself.
+#pragma once
+
+#include "layouts.h"
+
+namespace bitgrove {
+
+// The finaliser of splitmix64: every input bit reaches every output bit.
+BG_FN uint64_t mix64(uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xBF58476D1CE4E5B9ull;
+  x ^= x >> 27;
+  x *= 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+BG_FN uint64_t row_hash(uint64_t key, uint64_t row) {
+  return mix64(key + row * 0x9E3779B97F4A7C15ull);
+}
+
+// Noise of one half corresponds to rounding to the nearest: floor(x + 1/2).
+constexpr uint64_t NEAREST_NOISE = 0x8000000080000000ull;
+
+// Rounds x down or up so that the mean over the noise is x; `noise` is a 32-bit fraction of one.
+BG_FN double round_with_noise(double x, uint32_t noise) {
+  const double shifted = x + static_cast<double>(noise) * (1.0 / 4294967296.0);
+  // floor by truncation: exact for |shifted| < 2^31, which quantize.py guarantees.
+  const double truncated = static_cast<double>(static_cast<int32_t>(shifted));
+  return truncated > shifted ? truncated - 1.0 : truncated;
+}
+
+BG_FN double clamp(double x, double limit) {
+  x = x > limit ? limit : x;
+  return x < -limit ? -limit : x;
+}
+
+}  // namespace bitgrove

@@ -1,0 +1,397 @@
+"""The one table of training parameters.
+
+Owns: every parameter's name, aliases, type, default, bounds and documentation.
+Receives: what the user wrote (any mapping). Returns: a frozen, checked `TrainParams`.
+`python -m bitgrove.params` prints the reference page made from the same table.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from bitgrove.errors import ParameterError
+
+Kind = Literal["int", "float", "bool", "choice", "metrics", "floats"]
+
+OBJECTIVES = ("binary", "regression", "multiclass", "lambdarank")
+# A metric and the objectives whose predictions it can judge.
+METRICS: dict[str, tuple[str, ...]] = {
+    "auc": ("binary",), "logloss": ("binary",), "error": ("binary",),
+    "rmse": ("regression",), "mae": ("regression",),
+    "multi_logloss": ("multiclass",), "multi_error": ("multiclass",),
+    "ndcg": ("lambdarank",),
+}  # fmt: skip
+_METRIC_SYNONYMS = {
+    "binary_logloss": "logloss", "binary_error": "error", "mlogloss": "multi_logloss",
+    "merror": "multi_error", "l1": "mae", "l2_root": "rmse",
+}  # fmt: skip
+_MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One row of the table. Bounds of numbers are inclusive unless `low_open`."""
+
+    name: str
+    type: Kind
+    default: object
+    doc: str
+    group: str
+    aliases: tuple[str, ...] = ()
+    low: float = 0
+    high: float | None = None
+    low_open: bool = False
+    choices: tuple[str, ...] = ()
+    synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
+    optional: bool = False  # None is a value of its own
+    affects_model: bool = True
+    objectives: tuple[str, ...] = OBJECTIVES  # where a value other than the default has a meaning
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, in words."""
+        if self.type == "choice":
+            text = "one of " + ", ".join(repr(choice) for choice in self.choices)
+        elif self.type == "metrics":
+            text = f"a name or a list of names out of {', '.join(METRICS)} and ndcg@k (k >= 1)"
+        elif self.type == "floats":
+            text = "a list of finite numbers >= 0"
+        elif self.type == "bool":
+            text = "True or False"
+        else:
+            text = "an integer" if self.type == "int" else "a finite number"
+            text += f" {'>' if self.low_open else '>='} {self.low}"
+            text += "" if self.high in (None, _MANY) else f" and <= {self.high}"
+        others = [value for value in self.synonyms if not isinstance(value, str)]
+        return " or ".join([text, *map(repr, [None, *others] if self.optional else others)])
+
+
+def _row(kind: Kind, default: object, group: str, doc: str, aliases: str = "", **rest: Any) -> Any:
+    row = dict(rest, type=kind, default=default, group=group, doc=doc, aliases=(*aliases.split(),))
+    return field(default=default, metadata=row)
+
+
+CORE, SHAPE, SAMPLING = "Core", "Tree shape and regularization", "Sampling"
+BINNING, QUANTIZED, OBJECTIVE = "Binning", "Quantized training", "Objective details"
+EVALUATION, EXECUTION = "Evaluation and early stopping", "Execution"
+
+
+# fmt: off
+@dataclass(frozen=True)
+class TrainParams:
+    """Checked parameters, and the table itself: each field carries its `Parameter`."""
+
+    objective: str | None = _row("choice", None, CORE,
+        "The loss that is minimised. `train()` needs it; the estimators choose it themselves: "
+        "`binary` or `multiclass` by the number of classes, `regression` (squared error), "
+        "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood.",
+        "objective_type loss app application", choices=OBJECTIVES, optional=True, synonyms={
+            "binary:logistic": "binary", "logloss": "binary",
+            "regression_l2": "regression", "l2": "regression", "mse": "regression",
+            "rmse": "regression", "squared_error": "regression", "reg:squarederror": "regression",
+            "softmax": "multiclass", "multi:softprob": "multiclass", "multi:softmax": "multiclass",
+            "rank:ndcg": "lambdarank"})
+    n_estimators: int = _row("int", 100, CORE,
+        "Number of boosting iterations: one tree each, or one per class for `multiclass`. Raise it "
+        "together with a lower `learning_rate`; with early stopping set it high and let the "
+        "validation data decide. LightGBM `num_iterations`, XGBoost `num_boost_round`.",
+        "num_iterations num_iteration n_iter num_trees num_round num_rounds num_boost_round "
+        "max_iter iterations", low=1, high=10**6)
+    learning_rate: float = _row("float", 0.1, CORE,
+        "Each tree's values are multiplied by it. Smaller values generalise better and need more "
+        "trees; try 0.02 to 0.2. XGBoost `eta`.", "eta shrinkage_rate", high=1000, low_open=True)
+    random_state: int = _row("int", 0, CORE,
+        "Seed of the stochastic rounding and of row, feature and bin sampling. The same data, "
+        "parameters and seed give the same model, byte for byte. None means 0. The estimators also "
+        "take a NumPy generator.", "seed random_seed", high=2**63 - 1, synonyms={None: 0})
+    num_leaves: int = _row("int", 31, SHAPE,
+        "Most leaves of a tree. Trees grow best-first, so this is the main control of complexity: "
+        "lower it against overfitting, raise it (63 to 255) for large data. XGBoost `max_leaves`.",
+        "max_leaves num_leaf max_leaf_nodes", low=2, high=131072)
+    max_depth: int = _row("int", -1, SHAPE,
+        "Most splits on the way from the root to a leaf; -1, 0 or None: no limit. A limit keeps "
+        "best-first trees from growing long thin branches on small data.",
+        low=-1, high=_MANY, synonyms={None: -1, 0: -1})
+    min_child_samples: int = _row("int", 20, SHAPE,
+        "Fewest training rows in a leaf. Raise it for noisy labels, lower it for small data sets. "
+        "LightGBM `min_data_in_leaf`.",
+        "min_data_in_leaf min_samples_leaf min_data_per_leaf min_data", low=1, high=_MANY)
+    min_child_weight: float = _row("float", 1e-3, SHAPE,
+        "Smallest sum of hessians (for squared error: of sample weights) in a leaf. Unlike "
+        "`min_child_samples` it also rejects leaves whose rows are already predicted with "
+        "confidence. LightGBM `min_sum_hessian_in_leaf`; XGBoost's default is 1.",
+        "min_sum_hessian_in_leaf min_sum_hessian min_sum_hessian_per_leaf")
+    min_split_gain: float = _row("float", 0.0, SHAPE,
+        "A split must reduce the loss by more than this. Its scale is that of the loss, so try "
+        "powers of ten. LightGBM `min_gain_to_split`, XGBoost `gamma`.",
+        "min_gain_to_split gamma min_split_loss")
+    reg_lambda: float = _row("float", 0.0, SHAPE,
+        "L2 penalty on leaf values: shrinks leaves with little hessian most. Try 1 to 10 on small "
+        "or noisy data. LightGBM `lambda_l2`; XGBoost's default is 1.",
+        "lambda_l2 lambda l2_regularization l2_leaf_reg")
+    reg_alpha: float = _row("float", 0.0, SHAPE,
+        "L1 penalty on leaf values: leaves whose gradient sum is below it predict zero. "
+        "LightGBM `lambda_l1`, XGBoost `alpha`.", "lambda_l1 alpha")
+    subsample: float = _row("float", 1.0, SAMPLING,
+        "Part of the rows each tree is grown on, drawn without replacement. 0.5 to 0.9 adds "
+        "variety between trees and saves time. LightGBM `bagging_fraction`.",
+        "bagging_fraction sub_row bagging", high=1, low_open=True)
+    subsample_freq: int = _row("int", 1, SAMPLING,
+        "Draw new rows every so many iterations; 0 turns row sampling off whatever `subsample` "
+        "says. LightGBM `bagging_freq`, whose default is 0.", "bagging_freq", high=_MANY)
+    colsample_bytree: float = _row("float", 1.0, SAMPLING,
+        "Part of the features each tree may split on. 0.3 to 0.8 helps with many correlated "
+        "features and makes trees cheaper. LightGBM `feature_fraction`.",
+        "feature_fraction sub_feature rsm", high=1, low_open=True)
+    max_bin: int = _row("int", 255, BINNING,
+        "Most bins a feature's values are sorted into (missing values have their own). Fewer bins "
+        "regularise slightly and train faster; 63 is often as accurate. CatBoost `border_count`.",
+        "max_bins border_count", low=2, high=255)
+    bin_sample_rows: int = _row("int", 200_000, BINNING,
+        "Rows looked at to place the bin edges; all of them when the data has fewer. Raise it when "
+        "rare values matter. LightGBM `bin_construct_sample_cnt`.",
+        "bin_construct_sample_cnt subsample_for_bin", low=1, high=_MANY)
+    gradient_bits: int | None = _row("int", 4, QUANTIZED,
+        "Bits of the integers that gradients are rounded to. 2 and 3 are fastest, 4 rarely loses "
+        "accuracy, 8 is close to full precision; None trains with about 24 bits. LightGBM's "
+        "`num_grad_quant_bins` counts values instead: its 4 is 2 bits here.",
+        "grad_bits num_grad_bits", low=2, high=8, optional=True)
+    rounding: str = _row("choice", "stochastic", QUANTIZED,
+        "How gradients become integers. `stochastic` is right on average, so errors cancel in "
+        "sums; `nearest` is biased and mostly useful to see how much that matters. "
+        "LightGBM `stochastic_rounding`.", choices=("stochastic", "nearest"))
+    refit_leaves: bool = _row("bool", True, QUANTIZED,
+        "Compute the final leaf values from the unrounded gradients. Costs one pass over the rows; "
+        "keep it on below 4 bits. LightGBM `quant_train_renew_leaf`.", "quant_train_renew_leaf")
+    gradient_scale: str = _row("choice", "max", QUANTIZED,
+        "What the largest integer stands for. `max`: the largest gradient. `robust`: a high "
+        "quantile, so that a few huge gradients (heavy-tailed regression targets) do not flatten "
+        "all the others to zero.", choices=("max", "robust"))
+    packed: bool = _row("bool", True, QUANTIZED,
+        "Sum gradient and hessian together in one integer. Turning it off is slower and gives the "
+        "same model: a check and a yardstick, not a tuning knob.", affects_model=False)
+    num_class: int | None = _row("int", None, OBJECTIVE,
+        "Number of classes; labels are 0 to `num_class` - 1. None: taken from the labels. Needed "
+        "when the training rows may lack some class.",
+        "num_classes", low=2, high=_MANY, optional=True, objectives=("multiclass",))
+    scale_pos_weight: float = _row("float", 1.0, OBJECTIVE,
+        "Weight of the positive class. For imbalanced data try (negatives / positives): ranking "
+        "of rows may improve, but probabilities are then no longer calibrated.",
+        low_open=True, objectives=("binary",))
+    sigmoid: float = _row("float", 1.0, OBJECTIVE,
+        "Slope of the logistic function: probability = 1 / (1 + exp(-sigmoid * score)) for "
+        "`binary`, and the sharpness of the pairwise loss for `lambdarank`.",
+        low_open=True, objectives=("binary", "lambdarank"))
+    lambdarank_truncation_level: int = _row("int", 30, OBJECTIVE,
+        "Pairs count when at least one of the two rows is among this many best-ranked of its "
+        "query. Set it a little above the k of the NDCG@k that matters to you.",
+        low=1, high=_MANY, objectives=("lambdarank",))
+    lambdarank_norm: bool = _row("bool", True, OBJECTIVE,
+        "Normalise each query's gradients: long ones do not dominate.", objectives=("lambdarank",))
+    label_gain: tuple[float, ...] | None = _row("floats", None, OBJECTIVE,
+        "Gain of relevance labels 0, 1, 2, ... in NDCG. None: 2^label - 1. Give your own list when "
+        "labels are large or that grows too fast.", optional=True, objectives=("lambdarank",))
+    eval_metric: tuple[str, ...] | None = _row("metrics", None, EVALUATION,
+        "Metric or metrics computed on the validation data after each iteration. None: the "
+        "objective's own (logloss, rmse, multi_logloss or ndcg). LightGBM `metric`.",
+        "metric metrics", optional=True)
+    early_stopping_rounds: int | None = _row("int", None, EVALUATION,
+        "Stop when a validation metric has not improved for this many iterations, and keep the "
+        "model of the best one. Needs validation data. 20 to 100; more for a small learning rate.",
+        "early_stopping_round early_stopping n_iter_no_change", low=1, high=_MANY, optional=True)
+    first_metric_only: bool = _row("bool", False, EVALUATION,
+        "Let only the first metric decide about early stopping; the others are still recorded.")
+    n_jobs: int | None = _row("int", None, EXECUTION,
+        "Threads. None or -1: all cores this process may use. Never changes the model.",
+        "num_threads num_thread nthread nthreads thread_count",
+        low=1, high=_MANY, optional=True, synonyms={-1: None}, affects_model=False)
+    device: str = _row("choice", "cpu", EXECUTION,
+        "Where to train. `reference` is slow, plain NumPy, for checking; every device gives the "
+        "same model.", "device_type", choices=("cpu", "reference"), affects_model=False)
+    histogram_pool_mb: int = _row("int", 1024, EXECUTION,
+        "Memory for histograms in MiB. Lower it when memory is short: more histograms are then "
+        "built again instead of kept. LightGBM `histogram_pool_size`.",
+        "histogram_pool_size", low=1, high=_MANY, affects_model=False)
+    frontier_alpha: float = _row("float", 0.75, EXECUTION,
+        "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "
+        "a little more work thrown away.", high=1, low_open=True, affects_model=False)
+    verbosity: int = _row("int", 0, EXECUTION,
+        "-1: silent, 0: warnings, 1: also the metrics of each iteration, 2: also timings.",
+        "verbose", low=-1, high=2, affects_model=False)
+    progress: bool = _row("bool", False, EXECUTION, "Show a progress bar.", affects_model=False)
+# fmt: on
+
+
+PARAMETERS: tuple[Parameter, ...] = tuple(
+    Parameter(name=f.name, **f.metadata) for f in fields(TrainParams)
+)
+BY_NAME: dict[str, Parameter] = {p.name: p for p in PARAMETERS}
+CANONICAL: dict[str, str] = {name: p.name for p in PARAMETERS for name in (p.name, *p.aliases)}
+
+
+def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
+    """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
+    given = vars(params) if isinstance(params, TrainParams) else dict(params or {})
+    values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
+    spelled: dict[str, str] = {}
+    for name, value in given.items():
+        parameter = BY_NAME[_canonical_name(name)]
+        checked = _checked(parameter, value)
+        first = spelled.setdefault(parameter.name, name)
+        if first != name and values[parameter.name] != checked:
+            raise ParameterError(
+                f"{first!r} and {name!r} are the same parameter but have different values: "
+                f"{given[first]!r} and {value!r}"
+            )
+        values[parameter.name] = checked
+    _check_together(values)
+    return TrainParams(**values)
+
+
+def model_params(params: TrainParams) -> dict[str, object]:
+    """The parameters that shape the model, as JSON values for the model file."""
+    values = {p.name: getattr(params, p.name) for p in PARAMETERS if p.affects_model}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+
+
+def _canonical_name(name: object) -> str:
+    if isinstance(name, str) and name in CANONICAL:
+        return CANONICAL[name]
+    close = difflib.get_close_matches(str(name), CANONICAL, n=1)
+    hint = f"; did you mean {CANONICAL[close[0]]!r}?" if close else ""
+    raise ParameterError(f"unknown parameter {name!r}{hint}")
+
+
+def _checked(parameter: Parameter, value: object) -> object:
+    """`value` as the parameter's Python type, or a ParameterError that says what is allowed."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    # True == 1 and 1.0 == 1 in a dict: only these types may be looked up as a synonym.
+    if plain is None or type(plain) in (str, int):
+        plain = parameter.synonyms.get(plain, plain)
+    if plain is None and parameter.optional:
+        return None
+    found = _CONVERT[parameter.type](parameter, plain)
+    if found is None:
+        raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}")
+    return found
+
+
+def _to_int(parameter: Parameter, value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if _in_bounds(parameter, value) else None
+
+
+def _to_float(parameter: Parameter, value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and _in_bounds(parameter, number) else None
+
+
+def _to_bool(parameter: Parameter, value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _to_choice(parameter: Parameter, value: object) -> str | None:
+    return value if isinstance(value, str) and value in parameter.choices else None
+
+
+def _to_metrics(parameter: Parameter, value: object) -> tuple[str, ...] | None:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not names:
+        return None
+    known = [_METRIC_SYNONYMS.get(name, name) if isinstance(name, str) else "" for name in names]
+    return tuple(dict.fromkeys(known)) if all(map(_is_metric, known)) else None
+
+
+def _to_floats(parameter: Parameter, value: object) -> tuple[float, ...] | None:
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(items, (list, tuple)) or not items:
+        return None
+    numbers = [_to_float(parameter, x.item() if isinstance(x, np.generic) else x) for x in items]
+    found = tuple(x for x in numbers if x is not None)
+    return found if len(found) == len(numbers) else None
+
+
+_CONVERT = {
+    "int": _to_int, "float": _to_float, "bool": _to_bool, "choice": _to_choice,
+    "metrics": _to_metrics, "floats": _to_floats,
+}  # fmt: skip
+
+
+def _in_bounds(parameter: Parameter, value: float) -> bool:
+    above = value > parameter.low if parameter.low_open else value >= parameter.low
+    return above and (parameter.high is None or value <= parameter.high)
+
+
+def _is_metric(name: str) -> bool:
+    base, at, k = name.partition("@")
+    if at:
+        return base == "ndcg" and k.isascii() and k.isdecimal() and k[0] != "0"
+    return base in METRICS
+
+
+def _check_together(values: Mapping[str, Any]) -> None:
+    """Rules between parameters: what has no meaning for the objective is refused, not ignored."""
+    objective = values["objective"]
+    if objective is None:
+        return
+    for p in PARAMETERS:
+        if objective not in p.objectives and values[p.name] != p.default:
+            raise ParameterError(
+                f"{p.name}={values[p.name]!r} has no meaning for objective={objective!r}; "
+                f"it belongs to {' and '.join(p.objectives)}"
+            )
+    for name in values["eval_metric"] or ():
+        fits = METRICS[name.partition("@")[0]]
+        if objective not in fits:
+            raise ParameterError(
+                f"eval_metric={name!r} cannot judge objective={objective!r}; "
+                f"it belongs to {' and '.join(fits)}"
+            )
+
+
+def render_markdown() -> str:
+    """The reference page: one anchor per parameter, in the order of the table."""
+    groups = list(dict.fromkeys(p.group for p in PARAMETERS))
+    lines = [
+        "# Parameters",
+        "",
+        "Made from the table in `bitgrove/params.py` by `python -m bitgrove.params`; do not edit.",
+        "Aliases work in `train()`; the estimators take the main names only.",
+    ]
+    for group in groups:
+        members = [p for p in PARAMETERS if p.group == group]
+        links = ", ".join(f"[`{p.name}`](#{p.name})" for p in members)
+        lines += ["", f"## {group}", "", links]
+        for p in members:
+            lines += ["", f'<a id="{p.name}"></a>', f"### {p.name}", "", p.doc, "", *_facts(p)]
+    return "\n".join(lines) + "\n"
+
+
+def _facts(p: Parameter) -> list[str]:
+    facts = [f"- default: `{p.default!r}`", f"- allowed: {p.allowed}"]
+    spellings = [f"`{k}` = `{v}`" for k, v in p.synonyms.items() if isinstance(k, str)]
+    if spellings:
+        facts.append(f"- other spellings: {', '.join(spellings)}")
+    if p.aliases:
+        facts.append(f"- aliases: {', '.join(f'`{alias}`' for alias in p.aliases)}")
+    if p.objectives != OBJECTIVES:
+        facts.append(f"- only for: {', '.join(f'`{name}`' for name in p.objectives)}")
+    if not p.affects_model:
+        facts.append("- never changes the model")
+    return facts
+
+
+if __name__ == "__main__":
+    print(render_markdown(), end="")

@@ -1,0 +1,130 @@
+"""Gradients become integers of few bits.
+
+Owns the scales (paper, section 4.1: delta_g = max|g| / (2^(B-1) - 1), delta_h = max h / (2^B - 2)),
+the robust scale for heavy tails, and QuantizedGradients with the bounds the width planner needs.
+Receives one output's float32 gradients on the backend; returns packed integers on the backend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bitgrove.backends.base import Backend
+from bitgrove.distributed.comm import Comm
+from bitgrove.errors import TrainingError
+from bitgrove.params import TrainParams
+
+# Full precision is the same code with the mantissa of a float32.
+FULL_PRECISION_BITS = 24
+# Robust scale: the share of rows inside the low-bit range, and how much larger the maximum must
+# be before the scale leaves it. Outliers become integers of up to 15 bits.
+_ROBUST_SHARE = 0.999
+_ROBUST_FACTOR = 4.0
+_OUTLIER_LIMIT = 2**15 - 1
+_INFINITY_BITS = 0x7F800000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """x is about integer * unit, with |integer| <= limit."""
+
+    unit: float
+    limit: int
+
+    @property
+    def inverse(self) -> float:
+        return 0.0 if self.unit == 0.0 else 1.0 / self.unit
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedGradients:
+    """One packed integer per row: gradient in the upper half, hessian in the lower."""
+
+    packed: Any
+    grad_scale: float
+    hess_scale: float
+    grad_limit: int
+    hess_limit: int
+    abs_grad_sum: int
+    hess_sum: int
+    zero_rows: int
+
+
+def row_half_bits(grad_limit: int, hess_limit: int) -> int:
+    """The narrowest half of a row's packed integer."""
+    for bits in (8, 16, 32):
+        if grad_limit < 2 ** (bits - 1) and hess_limit < 2**bits:
+            return bits
+    raise AssertionError("limits above 32 bits cannot be asked for")
+
+
+def max_magnitude(backend: Backend, values: Any, comm: Comm, what: str) -> float:
+    """The largest |x| over all ranks, exactly; an error if a value is not finite."""
+    bits = np.array([backend.max_magnitude(values)], dtype=np.uint32)
+    top = int(comm.allreduce_max(bits)[0])
+    if top >= _INFINITY_BITS:
+        raise TrainingError(
+            f"{what} overflowed float32; scale the target or the weights down, "
+            "or lower learning_rate"
+        )
+    return float(np.array([top], dtype=np.uint32).view(np.float32)[0])
+
+
+def choose_scale(
+    backend: Backend, values: Any, levels: int, robust: bool, comm: Comm, what: str
+) -> Scale:
+    """The unit for which the largest value (robust: almost all values) has `levels` levels."""
+    top = max_magnitude(backend, values, comm, what)
+    if not robust:
+        return Scale(top / levels, levels)
+    inside = _robust_bound(comm.allreduce_sum(backend.count_magnitudes(values)))
+    if top <= _ROBUST_FACTOR * inside:
+        return Scale(top / levels, levels)
+    unit = max(inside / levels, top / _OUTLIER_LIMIT)
+    return Scale(unit, min(_OUTLIER_LIMIT, int(np.ceil(top / unit))))
+
+
+def _robust_bound(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+    """Upper end of the bucket of magnitudes below which _ROBUST_SHARE of the non-zero rows lie."""
+    counts = counts.copy()
+    counts[0] = 0
+    needed = int(np.ceil(int(counts.sum()) * _ROBUST_SHARE))
+    bucket = int(np.searchsorted(np.cumsum(counts), needed))
+    return float(np.array([(bucket + 1) << 20], dtype=np.uint32).view(np.float32)[0])
+
+
+def quantize(
+    backend: Backend, grad: Any, hess: Any, params: TrainParams, key: int, first_row: int, comm: Comm
+) -> QuantizedGradients:
+    """Packs one output's gradients; hess is None where the count is the hessian."""
+    bits = params.gradient_bits or FULL_PRECISION_BITS
+    robust = params.gradient_scale == "robust" and params.gradient_bits is not None
+    grad_scale = choose_scale(backend, grad, 2 ** (bits - 1) - 1, robust, comm, "the gradients")
+    if hess is None:
+        hess_scale = Scale(1.0, 1)
+    else:
+        hess_scale = choose_scale(backend, hess, 2**bits - 2, robust, comm, "the hessians")
+    # Beyond the float32 mantissa there is nothing to round at random.
+    stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
+    scales = (
+        grad_scale.inverse,
+        hess_scale.inverse,
+        float(grad_scale.limit),
+        float(hess_scale.limit),
+    )
+    half_bits = row_half_bits(grad_scale.limit, hess_scale.limit)
+    packed, totals = backend.quantize(grad, hess, scales, half_bits, key, first_row, stochastic)
+    abs_grad, hess_sum, zeros = (int(t) for t in comm.allreduce_sum(np.array(totals, dtype=np.int64)))
+    return QuantizedGradients(
+        packed,
+        grad_scale.unit,
+        hess_scale.unit,
+        grad_scale.limit,
+        hess_scale.limit,
+        abs_grad,
+        hess_sum,
+        zeros,
+    )
