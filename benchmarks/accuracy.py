@@ -32,7 +32,7 @@ SYSTEMS = (
     "bitgrove", "bitgrove-2", "bitgrove-3", "bitgrove-4", "bitgrove-5",
     "lightgbm", "lightgbm-2", "lightgbm-3", "lightgbm-4", "lightgbm-5", "xgboost", "catboost",
 )  # fmt: skip
-SAMPLING: dict[str, dict[str, float]] = {
+SAMPLING: dict[str, dict[str, Any]] = {
     "sampled": {"subsample": 0.8, "colsample": 0.9},
     "whole": {},
 }
@@ -233,7 +233,7 @@ class Report:
     def better_than_full(self, name: str, metric: str) -> float | None:
         """Percent by which the mean is better (+) or worse (-) than bitgrove's full precision."""
         full, spread = self.spread("bitgrove", metric), self.spread(name, metric)
-        if full is None or spread is None:
+        if name == "bitgrove" or full is None or spread is None:
             return None
         sign = 1 if HIGHER_IS_BETTER[metric] else -1
         return sign * 100 * (spread.mean - full.mean) / abs(full.mean)
@@ -263,8 +263,8 @@ class Report:
                 continue
             difference = self.better_than_full(name, self.metrics[0])
             full, spread = (self.spread(n, self.metrics[0]) for n in ("bitgrove", name))
-            if difference is None or full is None or spread is None:
-                continue
+            if difference is None or full is None or spread is None or len(full.values) < 2:
+                continue  # one run of full precision has no spread to judge by
             noise = 100 * welch(full, spread) / abs(full.mean)
             verdict = "yes" if difference >= -100 * TOLERANCE else "no"
             if abs(difference + 100 * TOLERANCE) < 2 * noise:

@@ -68,7 +68,7 @@ class LightGBM(System):
         return lightgbm.train(params, prepared.data, settings.n_trees)
 
     def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
-        return lambda X: model.predict(X, num_threads=n_threads)  # type: ignore[no-any-return]
+        return lambda X: model.predict(X, num_threads=n_threads)
 
     def classifier(self, settings: Settings) -> Any:
         from lightgbm import LGBMClassifier
@@ -256,7 +256,7 @@ class SklearnHGB(System):
 
     def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
         if task.objective == "binary":
-            return lambda X: model.predict_proba(X)[:, 1]  # type: ignore[no-any-return]
+            return lambda X: model.predict_proba(X)[:, 1]
         if task.objective == "multiclass":
             return model.predict_proba  # type: ignore[no-any-return]
         return model.predict  # type: ignore[no-any-return]

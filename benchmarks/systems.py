@@ -114,9 +114,17 @@ class Bitgrove(System):
         }
 
     def _bin(self, task: Task, settings: Settings) -> Any:
+        """train() bins a Dataset that is not binned yet; here that happens before it."""
         import bitgrove
+        from bitgrove.backends import make_backend
+        from bitgrove.boosting import bin_training_set
+        from bitgrove.distributed import SoloComm
+        from bitgrove.params import resolve
 
-        return bitgrove.Dataset(task.X_train, task.y_train, group=task.group_train)
+        data = bitgrove.Dataset(task.X_train, task.y_train, group=task.group_train)
+        params = resolve({"objective": task.objective, **self._params(settings, 0)})
+        bin_training_set(data, make_backend(params), params, SoloComm(), 0)
+        return data
 
     def _train(self, prepared: Prepared, settings: Settings, seed: int) -> Any:
         import bitgrove
@@ -127,7 +135,7 @@ class Bitgrove(System):
         return bitgrove.train(params, prepared.data)
 
     def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
-        return lambda X: model.predict(X, n_jobs=n_threads)  # type: ignore[no-any-return]
+        return lambda X: model.predict(X, n_jobs=n_threads)
 
     def classifier(self, settings: Settings) -> Any:
         from bitgrove import BitGroveClassifier

@@ -122,7 +122,8 @@ def hash_uniform(index: Array, seed: int) -> Array:
     mixed = index.astype(np.uint64) + np.uint64((seed * 0x9E3779B97F4A7C15) % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / 2.0**53
+    mixed = (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)
+    return np.asarray(mixed / 2.0**53)
 
 
 def _from_parquet(name: str, source: Source, path: Path, max_rows: int | None) -> Task:

@@ -198,7 +198,7 @@ def _row(name: str, outcome: Outcome, first: Outcome) -> list[str]:
     if not outcome.best:
         blanks = 2 * len(first.best) + len(first.quality) - 1
         return [label, "failed", *[""] * blanks]
-    cells: list[Any] = []
+    cells: list[str] = []
     for key, value in outcome.best.items():
         cells += [
             f"{value:.3g}" if value < 100 else f"{value:.0f}",

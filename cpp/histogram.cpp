@@ -18,6 +18,9 @@ namespace bitgrove {
 namespace {
 
 constexpr int64_t PREFETCH_ROWS = 16;
+// Work worth waking a thread for: additions into bins, and subtractions of whole histograms.
+constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
+constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
 
 struct Node {
   int64_t begin, end;
@@ -140,6 +143,9 @@ void build(const std::vector<Node>& nodes, const Source& source, int64_t slot_bi
   const int n_tiles = TileView::n_tiles(source.tiles.n_features);
   std::vector<Guard> guards(nodes.size() * n_tiles);
   const std::vector<Task> tasks = plan_tasks(nodes, source.tiles.n_features);
+  int64_t n_updates = 0;
+  for (const Node& node : nodes) n_updates += (node.end - node.begin) * source.tiles.n_features;
+  n_threads = static_cast<int>(std::min<int64_t>(n_threads, 1 + n_updates / UPDATES_PER_THREAD));
   parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
     const Task& task = tasks[t];
     const Node& node = nodes[task.node];
@@ -230,7 +236,7 @@ void subtract_histograms(Matrix<uint8_t> pool, Matrix<const int64_t> plan, int64
         });
       });
     });
-  });
+  }, SUBTRACTIONS_PER_THREAD);
 }
 
 }  // namespace

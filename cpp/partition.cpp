@@ -19,6 +19,7 @@ namespace bitgrove {
 namespace {
 
 constexpr int64_t BLOCK = 4096;
+constexpr int64_t BLOCKS_PER_THREAD = 4;
 constexpr int64_t SLACK = 16;  // vector stores may write past the last kept row
 
 struct Split {
@@ -146,14 +147,14 @@ std::vector<int64_t> partition(const std::vector<Split>& splits, int32_t* rows, 
     block.n_left = divide(splits[block.split], rows + block.begin, n, simd, halves);
     std::memcpy(scratch + block.begin, halves.left, block.n_left * sizeof(int32_t));
     std::memcpy(scratch + block.begin + block.n_left, halves.right, (n - block.n_left) * sizeof(int32_t));
-  });
+  }, BLOCKS_PER_THREAD);
   std::vector<int64_t> n_left = place_blocks(splits, blocks);
   parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
     const Block& block = blocks[b];
     const int32_t* from = scratch + block.begin;
     std::memcpy(rows + block.left_to, from, block.n_left * sizeof(int32_t));
     std::memcpy(rows + block.right_to, from + block.n_left, (block.end - block.begin - block.n_left) * sizeof(int32_t));
-  });
+  }, BLOCKS_PER_THREAD);
   return n_left;
 }
 

@@ -14,6 +14,7 @@ namespace bitgrove {
 namespace {
 
 constexpr int FEATURE_BLOCK = 16;
+constexpr int64_t TASKS_PER_THREAD = 4;
 constexpr double NO_GAIN = -std::numeric_limits<double>::infinity();
 
 struct Node {
@@ -145,7 +146,7 @@ void find_splits(Matrix<const uint8_t> pool, Vector<const int64_t> slots, Vector
     const int begin = first + static_cast<int>(task % n_blocks) * FEATURE_BLOCK;
     found[task] = search_block(nodes[task / n_blocks], features, begin, std::min(begin + FEATURE_BLOCK, last),
                                gain_rules, packed, static_cast<Simd>(simd));
-  });
+  }, TASKS_PER_THREAD);
   for (int64_t i = 0; i < n_nodes; ++i) {
     result[i] = {NO_GAIN, 0, 0, -1, 0, 0, 0};
     for (int64_t b = 0; b < n_blocks; ++b)

@@ -1,5 +1,10 @@
 """bitgrove: gradient boosted trees trained in integers, with the same bits everywhere."""
 
+# ruff: noqa: E402, I001 -- the core is loaded before anything imports it
+from bitgrove.openmp import load_core
+
+load_core()
+
 from bitgrove.boosting import TrainInfo, train
 from bitgrove.callbacks import early_stopping, log_evaluation, progress_bar, record_evaluation
 from bitgrove.dataset import Dataset

@@ -232,7 +232,7 @@ def bin_training_set(
 
 def bin_validation_set(dataset: Dataset, backend: Backend, mapper: BinMapper) -> BinnedMatrix:
     """Bins rows with the edges of the training set."""
-    key = (backend.name, id(mapper))
+    key = (backend.name, mapper)
     if key not in dataset.binned:
         matrix, _ = backend.bin_columns(dataset.columns, mapper)
         dataset.binned[key] = matrix
@@ -263,6 +263,8 @@ class Evaluator:
         names = list(valid_names) if valid_names else [f"valid_{i}" for i in range(len(datasets))]
         if len(names) != len(datasets):
             raise ParameterError(f"valid_names: {len(names)} names for {len(datasets)} sets")
+        if len(set(names)) != len(names) or "training" in names:
+            raise ParameterError("valid_names: names must differ, and 'training' is reserved")
         self.sets = [
             self._prepare(name, dataset, train_set)
             for name, dataset in zip(names, datasets, strict=True)

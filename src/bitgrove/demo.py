@@ -108,7 +108,8 @@ def _shares(widths: dict[str, int]) -> str:
     """Part of the histograms summed in each width: '8-bit 12%, 16-bit 88%'."""
     total = sum(widths.values())
     used = sorted((int(width), count) for width, count in widths.items() if count)
-    return ", ".join(f"{width}-bit {count / total:.0%}" for width, count in used)
+    shares = [(width, count / total) for width, count in used]
+    return ", ".join(f"{w}-bit {'<1%' if part < 0.01 else f'{part:.0%}'}" for w, part in shares)
 
 
 def _precision(bits: int | None) -> str:

@@ -7,7 +7,7 @@ Receives: tables and targets as users of scikit-learn have them. Returns: fitted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,8 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bitgrove.boosting import train
+from bitgrove.boosting import TrainInfo, train
+from bitgrove.callbacks import Callback
 from bitgrove.dataset import Dataset
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model import Model
@@ -57,7 +58,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         eval_set: Any = None,
         eval_sample_weight: Any = None,
         eval_names: Sequence[str] | None = None,
-        callbacks: Sequence[Callable[..., Any]] | None = None,
+        callbacks: Sequence[Callback] | None = None,
     ) -> Self:
         """Train on X (any table; NaN is a missing value) and y, with optional row weights.
 
@@ -80,14 +81,14 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         rows: _Rows,
         valid: Sequence[_Rows],
         eval_names: Sequence[str] | None,
-        callbacks: Sequence[Callable[..., Any]] | None,
+        callbacks: Sequence[Callback] | None,
     ) -> Self:
         if self.importance_type not in ("gain", "split"):
             raise ParameterError(
                 f"importance_type={self.importance_type!r}: must be one of 'gain', 'split'"
             )
-        train_set = self._dataset(rows, reset=True)
-        valid_sets = [self._dataset(others, reset=False) for others in valid]
+        train_set = self._dataset(rows)
+        valid_sets = [self._dataset(others, train_set.feature_names) for others in valid]
         given = self.get_params(deep=False)
         given["random_state"] = _seed(self.random_state)
         known = {name: value for name, value in given.items() if name in BY_NAME}
@@ -100,23 +101,25 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         model = train(
             params, train_set, valid_sets=valid_sets, valid_names=eval_names, callbacks=callbacks
         )
+        info = model.info or TrainInfo()
         self.model_ = self._named_outputs(model)
         self.n_iter_ = model.n_iterations
         self.best_iteration_ = model.best_iteration
-        self.best_score_ = model.info.best_score
-        self.evals_result_ = model.info.evals_result
+        self.best_score_ = info.best_score
+        self.evals_result_ = info.evals_result
         return self
 
-    def _dataset(self, rows: _Rows, *, reset: bool) -> Dataset:
-        table = self._table(rows.X, reset=reset)
+    def _dataset(self, rows: _Rows, names: list[str] | None = None) -> Dataset:
+        """The training data, or with the `names` of its features: validation data."""
+        table = self._table(rows.X, reset=names is None)
         target = column_or_1d(rows.y, warn=True)
         assert_all_finite(target, input_name="y")
         weight = None if rows.weight is None else column_or_1d(rows.weight).astype(np.float64)
         check_consistent_length(table, target, weight)
         if weight is not None and not weight.any():
             raise DataError("all sample weights are zero")
-        label = self._learn_label(target, weight) if reset else self._label(target)
-        return Dataset(table, label, weight=weight, group=rows.group)
+        label = self._label(target) if names else self._learn_label(target, weight)
+        return Dataset(table, label, weight=weight, group=rows.group, feature_names=names)
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Names and number of features checked; data frames are left for Dataset to read."""
@@ -311,7 +314,7 @@ class BitGroveRanker(_Estimator):
         eval_group: Any = None,
         eval_qid: Any = None,
         eval_names: Sequence[str] | None = None,
-        callbacks: Sequence[Callable[..., Any]] | None = None,
+        callbacks: Sequence[Callback] | None = None,
     ) -> Self:
         """Train on X and y, whose rows are sorted by query.
 

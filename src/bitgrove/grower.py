@@ -275,7 +275,11 @@ class Grower:
     def _reduce(self, slots: I64, width: int) -> None:
         """Sums the slots over ranks; each rank keeps the bins of its own features."""
         storage = self.pool.storage
-        blocks = [self.backend.read_histograms(storage, slots, width, b) for b in self.rank_bins]
+        packing = self.params.packed
+        blocks = [
+            self.backend.read_histograms(storage, slots, width, bins, packing)
+            for bins in self.rank_bins
+        ]
         total = self.comm.reduce_scatter_sum(blocks)
         mine = self.rank_bins[self.comm.rank]
         self.backend.write_histograms(storage, slots, width, mine, total)

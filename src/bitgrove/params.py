@@ -199,7 +199,7 @@ class TrainParams:
         "labels are large or that grows too fast.", optional=True, objectives=("lambdarank",))
     eval_metric: tuple[str, ...] | None = _row("metrics", None, EVALUATION,
         "Metric or metrics computed on the validation data after each iteration. None: the "
-        "objective's own (logloss, rmse, multi_logloss or ndcg). LightGBM `metric`.",
+        "objective's own (logloss, rmse, multi_logloss or ndcg@10). LightGBM `metric`.",
         "metric metrics", optional=True)
     early_stopping_rounds: int | None = _row("int", None, EVALUATION,
         "Stop when a validation metric has not improved for this many iterations, and keep the "

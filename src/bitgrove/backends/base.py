@@ -97,7 +97,9 @@ class Backend(Protocol):
         plan columns: parent slot, built slot, parent width, built width, out width.
         """
 
-    def read_histograms(self, pool: Any, slots: I64, width: int, bins: tuple[int, int]) -> NDArray[Any]:
+    def read_histograms(
+        self, pool: Any, slots: I64, width: int, bins: tuple[int, int], packing: bool
+    ) -> NDArray[Any]:
         """Histogram sums as an integer array that adds elementwise: a message."""
 
     def write_histograms(

@@ -194,8 +194,13 @@ class CpuBackend:
     def subtract_histograms(self, pool: Array, plan: I64, bins: tuple[int, int], packing: bool) -> None:
         _core.subtract_histograms(pool, plan, *bins, packing, self.n_threads, self.simd)
 
-    def read_histograms(self, pool: Array, slots: I64, width: int, bins: tuple[int, int]) -> Array:
-        return _sums(pool, slots, width, bins).copy()
+    def read_histograms(
+        self, pool: Array, slots: I64, width: int, bins: tuple[int, int], packing: bool
+    ) -> Array:
+        # One integer per bin where both halves are packed into it, two where they are apart.
+        integer_bits = 2 * width if packing and width < 64 else width
+        first, last = (b * width // 4 for b in bins)
+        return np.ascontiguousarray(pool[slots, first:last]).view(f"i{integer_bits // 8}")
 
     def write_histograms(
         self, pool: Array, slots: I64, width: int, bins: tuple[int, int], message: Array
@@ -263,10 +268,3 @@ class CpuBackend:
             subset,
             self.n_threads,
         )
-
-
-def _sums(pool: Array, slots: I64, width: int, bins: tuple[int, int]) -> Array:
-    """The listed slots' bins as integers that add: one per bin, or two where a half is 64 bits."""
-    first, last = (b * width // 4 for b in bins)
-    integers = np.int32 if width == 16 else np.int64
-    return np.ascontiguousarray(pool[slots, first:last]).view(integers)

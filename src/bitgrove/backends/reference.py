@@ -104,11 +104,11 @@ class ReferenceBackend:
         nearest = np.full(n_rows, 0x8000000080000000, dtype=np.uint64)
         noise = row_hash(key, ids) if stochastic else nearest
         inverse_grad, inverse_hess, grad_limit, hess_limit = scales
-        g = _round(grad * np.float64(inverse_grad), noise >> np.uint64(32), grad_limit)
+        g = _round(grad.astype(np.float64) * inverse_grad, noise >> np.uint64(32), grad_limit)
         h = np.ones(n_rows, dtype=np.int64)
         if hess is not None:
             low = noise & np.uint64(0xFFFFFFFF)
-            h = _round(hess * np.float64(inverse_hess), low, hess_limit)
+            h = _round(hess.astype(np.float64) * inverse_hess, low, hess_limit)
         totals = (int(np.abs(g).sum()), int(h.sum()), int(((g == 0) & (h == 0)).sum()))
         return np.stack([g, h], axis=1), totals
 
@@ -154,7 +154,9 @@ class ReferenceBackend:
         for parent, built, *_ in plan:
             pool[parent, bins[0] : bins[1]] -= pool[built, bins[0] : bins[1]]
 
-    def read_histograms(self, pool: I64, slots: I64, width: int, bins: tuple[int, int]) -> Array:
+    def read_histograms(
+        self, pool: I64, slots: I64, width: int, bins: tuple[int, int], packing: bool
+    ) -> Array:
         return pool[slots, bins[0] : bins[1]].copy()
 
     def write_histograms(
@@ -191,10 +193,10 @@ class ReferenceBackend:
         sums = np.zeros((len(begins), 2), dtype=np.int64)
         for i, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             mine = rows[begin:end]
-            sums[i, 0] = np.rint(grad[mine] * np.float64(units[0])).astype(np.int64).sum()
+            sums[i, 0] = np.rint(grad[mine].astype(np.float64) * units[0]).astype(np.int64).sum()
             sums[i, 1] = end - begin
             if hess is not None:
-                sums[i, 1] = np.rint(hess[mine] * np.float64(units[1])).astype(np.int64).sum()
+                sums[i, 1] = np.rint(hess[mine].astype(np.float64) * units[1]).astype(np.int64).sum()
         return sums
 
     def add_leaf_values(self, scores: F64, rows: Array, begins: I64, ends: I64, values: F64) -> None:

@@ -1,0 +1,194 @@
+"""Training cases that every place (backend, thread count, shard count) must agree on.
+
+Each case is small enough for the NumPy reference and covers one way the bits could drift apart:
+an objective, missing values, weights, sampling, early stopping, widths, odd shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import bitgrove as bg
+from bitgrove.distributed import run_threads
+from bitgrove.distributed.comm import Comm
+
+
+@dataclass
+class Case:
+    """One training problem; `valid` is (X, y, group) or None."""
+
+    params: dict[str, Any]
+    X: NDArray[Any]
+    y: NDArray[Any]
+    weight: NDArray[Any] | None = None
+    group: NDArray[np.int64] | None = None
+    valid: tuple[NDArray[Any], NDArray[Any], NDArray[np.int64] | None] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def train(self, **changes: Any) -> bg.Model:
+        """The model of the whole data, with parameters that must not change it."""
+        return self._train(slice(None), self.group, None, changes)
+
+    def train_on_shards(self, n_ranks: int, **changes: Any) -> list[bg.Model]:
+        """Every rank's model when the rows are dealt to n_ranks threads."""
+        borders = self._borders(n_ranks)
+
+        def work(comm: Comm) -> bg.Model:
+            rows = slice(borders[comm.rank], borders[comm.rank + 1])
+            group = self.group
+            if group is not None:
+                ends = np.cumsum(group)
+                group = group[(ends > rows.start) & (ends <= rows.stop)]
+            return self._train(rows, group, comm, changes)
+
+        return run_threads(n_ranks, work)
+
+    def _borders(self, n_ranks: int) -> list[int]:
+        """Uneven shards, each of at least one row; ranking shards hold whole queries."""
+        n = len(self.y)
+        wanted = [n * r * (r + 1) // (n_ranks * (n_ranks + 1)) for r in range(n_ranks + 1)]
+        if self.group is not None:
+            ends = np.concatenate([[0], np.cumsum(self.group)])
+            wanted = [int(ends[np.searchsorted(ends, w)]) for w in wanted]
+        return wanted
+
+    def _train(
+        self, rows: slice, group: NDArray[np.int64] | None, comm: Comm | None, changes: dict[str, Any]
+    ) -> bg.Model:
+        weight = None if self.weight is None else self.weight[rows]
+        dataset = bg.Dataset(self.X[rows], self.y[rows], weight=weight, group=group)
+        valid = None
+        if self.valid is not None:
+            X, y, valid_group = self.valid
+            if comm is not None and valid_group is None:  # ranks share the validation rows too
+                part = np.array_split(np.arange(len(y)), comm.size)[comm.rank]
+                X, y = X[part], y[part]
+            elif comm is not None:
+                return self._train_ranked(dataset, comm, changes)
+            valid = bg.Dataset(X, y, group=valid_group)
+        params = {"n_jobs": 2, **self.params, **changes}
+        return bg.train(params, dataset, valid_sets=valid, comm=comm)
+
+    def _train_ranked(self, dataset: bg.Dataset, comm: Comm, changes: dict[str, Any]) -> bg.Model:
+        assert self.valid is not None and self.valid[2] is not None
+        X, y, group = self.valid
+        queries = np.array_split(np.arange(len(group)), comm.size)[comm.rank]
+        starts = np.cumsum(group) - group
+        rows = slice(int(starts[queries[0]]), int(starts[queries[-1]] + group[queries[-1]]))
+        valid = bg.Dataset(X[rows], y[rows], group=group[queries])
+        params = {"n_jobs": 2, **self.params, **changes}
+        return bg.train(params, dataset, valid_sets=valid, comm=comm)
+
+
+def table(n_rows: int, n_features: int, seed: int, missing: float = 0.0) -> NDArray[np.float64]:
+    """Columns of many kinds: normal, skewed, few values, heavy zero, missing at random."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features))
+    X[:, 1::4] = np.exp(X[:, 1::4])
+    X[:, 2::4] = np.floor(3 * X[:, 2::4])
+    X[:, 3::4] = np.where(X[:, 3::4] < 0.5, 0.0, X[:, 3::4])
+    if missing:
+        X[rng.random(X.shape) < missing] = np.nan
+    return X
+
+
+def signal(X: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    Z = np.nan_to_num(X, nan=0.7)
+    noise = np.random.default_rng(seed + 1).normal(size=len(X))
+    return Z[:, 0] - 0.5 * Z[:, 1 % X.shape[1]] + np.sin(2 * Z[:, 2 % X.shape[1]]) + 0.5 * noise
+
+
+def _base(objective: str, **more: Any) -> dict[str, Any]:
+    return {
+        "objective": objective,
+        "n_estimators": 6,
+        "num_leaves": 15,
+        "min_child_samples": 5,
+        "random_state": 7,
+        **more,
+    }
+
+
+def _binary(bits: int | None, seed: int = 0, **more: Any) -> Case:
+    X = table(900, 7, seed, missing=0.05)
+    return Case(_base("binary", gradient_bits=bits, **more), X, (signal(X, seed) > 0.4).astype(float))
+
+
+def _regression(weighted: bool, **more: Any) -> Case:
+    X = table(800, 5, 3)
+    weight = np.random.default_rng(3).exponential(size=800) if weighted else None
+    return Case(_base("regression", **more), X, signal(X, 3), weight=weight)
+
+
+def _heavy_tail() -> Case:
+    X = table(800, 5, 4)
+    y = signal(X, 4) + np.random.default_rng(5).standard_t(1.1, size=800)
+    return Case(_base("regression", gradient_scale="robust", gradient_bits=3), X, y)
+
+
+def _multiclass() -> Case:
+    X = table(700, 6, 5, missing=0.1)
+    y = np.digitize(signal(X, 5), [-0.5, 0.5, 1.5]).astype(float)
+    return Case(_base("multiclass", n_estimators=3, gradient_bits=3), X, y)
+
+
+def _ranking(valid: bool = False) -> Case:
+    rng = np.random.default_rng(6)
+    group = rng.integers(1, 25, size=50)
+    X = table(int(group.sum()), 6, 6)
+    y = np.clip(np.floor(signal(X, 6) + 1), 0, 4)
+    case = Case(_base("lambdarank", gradient_bits=5), X, y, group=group)
+    if valid:
+        group = rng.integers(2, 20, size=20)
+        X = table(int(group.sum()), 6, 60)
+        case.valid = (X, np.clip(np.floor(signal(X, 60) + 1), 0, 4), group)
+        case.params |= {"early_stopping_rounds": 2, "n_estimators": 12}
+    return case
+
+
+def _early_stopping() -> Case:
+    case = _binary(3, seed=8, early_stopping_rounds=3, n_estimators=40, learning_rate=0.4)
+    X = table(300, 7, 9, missing=0.05)
+    case.valid = (X, (signal(X, 9) > 0.4).astype(float), None)
+    case.params["eval_metric"] = ["auc", "logloss"]
+    return case
+
+
+def _wide() -> Case:
+    X = table(300, 70, 10)
+    return Case(_base("regression", gradient_bits=2, n_estimators=3), X, signal(X, 10))
+
+
+def _tall_narrow() -> Case:
+    X = table(9000, 1, 11)
+    return Case(_base("binary", gradient_bits=2, num_leaves=31), X, (X[:, 0] > 0.3).astype(float))
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "binary 2 bits": lambda: _binary(2),
+    "binary 3 bits nearest": lambda: _binary(3, rounding="nearest"),
+    "binary 4 bits no refit": lambda: _binary(4, refit_leaves=False),
+    "binary 5 bits regularised": lambda: _binary(
+        5, reg_alpha=0.3, reg_lambda=2.0, min_split_gain=0.1, min_child_weight=3.0
+    ),
+    "binary 8 bits depth": lambda: _binary(8, max_depth=3),
+    "binary full precision": lambda: _binary(None),
+    "binary sampled": lambda: _binary(3, subsample=0.6, subsample_freq=2, colsample_bytree=0.5),
+    "binary few bins": lambda: _binary(4, max_bin=9, bin_sample_rows=200),
+    "binary imbalanced": lambda: _binary(4, scale_pos_weight=3.0),
+    "early stopping": _early_stopping,
+    "regression": lambda: _regression(False),
+    "regression weighted": lambda: _regression(True),
+    "regression full precision": lambda: _regression(False, gradient_bits=None),
+    "regression heavy tail": _heavy_tail,
+    "multiclass": _multiclass,
+    "ranking": _ranking,
+    "ranking early stopping": lambda: _ranking(valid=True),
+    "wide": _wide,
+    "tall narrow": _tall_narrow,
+}

@@ -1,0 +1,27 @@
+"""Data that tests make, and the places a model can be trained in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cases import CASES, Case
+
+
+@pytest.fixture(params=sorted(CASES))
+def case(request: pytest.FixtureRequest) -> Case:
+    """Each training case in turn."""
+    make: Callable[[], Case] = CASES[request.param]
+    return make()
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def pytest_configure(config: Any) -> None:
+    config.addinivalue_line("markers", "slow: takes more than a few seconds")
