@@ -125,10 +125,11 @@ def cases() -> dict[str, Case]:
         common = {"objective": objective, "gradient_bits": bits}
         return Case(rows, {**common, **several, **more})
 
+    # Enough rows that every thread has several blocks of them.
     many = {
         "num_leaves": 255,
         "n_estimators": 2,
-    }  # enough rows that every thread has several blocks
+    }
     return plain | {
         "many rows 2": case(lambda: binary_rows(n_rows=100_000), "binary", 2, **many),
         "many rows full": case(lambda: binary_rows(n_rows=100_000), "binary", None, **many),

@@ -58,7 +58,11 @@ class Case:
         return wanted
 
     def _train(
-        self, rows: slice, group: NDArray[np.int64] | None, comm: Comm | None, changes: dict[str, Any]
+        self,
+        rows: slice,
+        group: NDArray[np.int64] | None,
+        comm: Comm | None,
+        changes: dict[str, Any],
     ) -> bg.Model:
         weight = None if self.weight is None else self.weight[rows]
         dataset = bg.Dataset(self.X[rows], self.y[rows], weight=weight, group=group)
@@ -116,7 +120,9 @@ def _base(objective: str, **more: Any) -> dict[str, Any]:
 
 def _binary(bits: int | None, seed: int = 0, **more: Any) -> Case:
     X = table(900, 7, seed, missing=0.05)
-    return Case(_base("binary", gradient_bits=bits, **more), X, (signal(X, seed) > 0.4).astype(float))
+    return Case(
+        _base("binary", gradient_bits=bits, **more), X, (signal(X, seed) > 0.4).astype(float)
+    )
 
 
 def _regression(weighted: bool, **more: Any) -> Case:

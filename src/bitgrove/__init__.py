@@ -1,6 +1,6 @@
 """bitgrove: gradient boosted trees trained in integers, with the same bits everywhere."""
 
-# ruff: noqa: E402, I001 -- the core is loaded before anything imports it
+# ruff: noqa: E402 -- the core is loaded before anything imports it
 from bitgrove.openmp import load_core
 
 load_core()

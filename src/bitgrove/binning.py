@@ -62,7 +62,12 @@ class BinMapper:
 
 
 def fit_edges(
-    columns: Sequence[NDArray[Any]], max_bin: int, sample_rows: int, first_row: int, comm: Comm, seed: int
+    columns: Sequence[NDArray[Any]],
+    max_bin: int,
+    sample_rows: int,
+    first_row: int,
+    comm: Comm,
+    seed: int,
 ) -> BinMapper:
     """Edges from a hashed sample of about sample_rows rows of all ranks (all rows when fewer)."""
     n_rows = len(columns[0])

@@ -229,7 +229,9 @@ def rows_for_prediction(X: Any, feature_names: list[str]) -> NDArray[Any]:
         table = np.ascontiguousarray(X)
     else:
         columns, _ = to_columns(X)
-        table = np.stack(columns, axis=1) if len(columns) == n_features else np.empty((0, len(columns)))
+        table = (
+            np.stack(columns, axis=1) if len(columns) == n_features else np.empty((0, len(columns)))
+        )
     if table.shape[1] != n_features:
         raise DataError(f"X has {table.shape[1]} features, but the model expects {n_features}")
     return table

@@ -1,6 +1,6 @@
 """The errors a user can meet.
 
-Each also is the built-in error that scikit-learn users expect, so `except ValueError` keeps working.
+Each also is the built-in error that scikit-learn users expect: `except ValueError` keeps working.
 """
 
 

@@ -146,8 +146,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _predict(self, predict: str, X: Any) -> Array:
         check_is_fitted(self)
         table = self._table(X, reset=False)
-        scores: Array = getattr(self.model_, predict)(table, n_jobs=self.n_jobs)
-        return scores
+        return np.asarray(getattr(self.model_, predict)(table, n_jobs=self.n_jobs))
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
@@ -197,8 +196,7 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """The most probable class of each row."""
         scores = self.decision_function(X)
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: Array = self.classes_[codes]
-        return labels
+        return self.classes_[codes]
 
     def predict_proba(self, X: Any) -> Array:
         """(n_rows, n_classes) probabilities, in the order of `classes_`."""
@@ -212,13 +210,14 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def _learn_label(self, target: Array, weight: Array | None) -> Array:
         check_classification_targets(target)
         # Rows without weight count as absent, so a class that only they have is no class.
-        self.classes_ = np.unique(target if weight is None else target[weight > 0])
-        self.n_classes_ = len(self.classes_)
-        if self.n_classes_ < 2:
-            raise DataError(
-                f"y has rows of {self.n_classes_} class{'' if self.n_classes_ == 1 else 'es'} only"
-                f"{'' if weight is None else ' with a weight above 0'}; at least 2 are needed"
-            )
+        classes = np.unique(target if weight is None else target[weight > 0])
+        if len(classes) < 2:
+            raise DataError(f"y holds {len(classes)} class (weights of 0 aside); 2 are needed")
+        if classes.dtype.kind not in "biufUO":
+            raise DataError(f"y has labels of type {classes.dtype}; use strings or numbers")
+        if classes.dtype.kind == "O":  # strings, but maybe of NumPy's own type
+            classes = np.array([*map(str, classes)], dtype=object)
+        self.classes_, self.n_classes_ = classes, len(classes)
         return self._codes(target)
 
     def _label(self, target: Array) -> Array:
@@ -360,7 +359,7 @@ def _pairs(eval_set: Any) -> list[tuple[Any, Any]]:
     """`eval_set` as a list of (X, y)."""
     if eval_set is None:
         return []
-    is_one = isinstance(eval_set, tuple) and not isinstance(eval_set[0], tuple)
+    is_one = isinstance(eval_set, tuple) and not isinstance((*eval_set, ())[0], tuple)
     pairs = [eval_set] if is_one else list(eval_set)
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
         raise DataError("eval_set must be a pair (X, y) or a list of such pairs")

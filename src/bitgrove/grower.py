@@ -77,7 +77,9 @@ class NodeTable:
 
     def __init__(self, capacity: int) -> None:
         self.n_nodes = 0
-        self.begin, self.end, self.n_rows, self.depth, self.width = np.zeros((5, capacity), np.int64)
+        self.begin, self.end, self.n_rows, self.depth, self.width = np.zeros(
+            (5, capacity), np.int64
+        )
         self.sums = np.zeros((capacity, 2), dtype=np.int64)
         self.split = no_splits(capacity)
         # Python lists for the replay, which visits nodes one by one.
@@ -222,8 +224,16 @@ class Grower:
         mine = self.rank_bins[self.comm.rank]
         if plan.subtractions:
             steps = [
-                (pool.slot_of(large), slot, nodes.width[parent], nodes.width[small], nodes.width[large])
-                for (parent, small, large), slot in zip(plan.subtractions, self._built_slots(plan), strict=True)
+                (
+                    pool.slot_of(large),
+                    slot,
+                    nodes.width[parent],
+                    nodes.width[small],
+                    nodes.width[large],
+                )
+                for (parent, small, large), slot in zip(
+                    plan.subtractions, self._built_slots(plan), strict=True
+                )
             ]
             self.backend.subtract_histograms(
                 pool.storage, np.array(steps, dtype=np.int64), mine, packing

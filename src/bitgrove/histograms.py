@@ -80,7 +80,12 @@ class HistogramPool:
     """Slots for histograms. A node holds at most one; evicted ones are built again if needed."""
 
     def __init__(
-        self, backend: Backend, matrix: BinnedMatrix, half_bits: int, budget_mb: int, num_leaves: int
+        self,
+        backend: Backend,
+        matrix: BinnedMatrix,
+        half_bits: int,
+        budget_mb: int,
+        num_leaves: int,
     ) -> None:
         n_bins = int(matrix.mapper.bin_offset[-1])
         slot_bytes = n_bins * half_bits // 4
@@ -146,7 +151,15 @@ class HistogramPool:
             self._plan_pair(plan, *pair)
         return plan
 
-    def _plan_pair(self, plan: BatchPlan, parent: int, small: int, large: int, search_small: bool, search_large: bool) -> None:
+    def _plan_pair(
+        self,
+        plan: BatchPlan,
+        parent: int,
+        small: int,
+        large: int,
+        search_small: bool,
+        search_large: bool,
+    ) -> None:
         if not search_large or parent not in self._slot_of:
             self._release(parent)
             for child, search in ((small, search_small), (large, search_large)):

@@ -152,7 +152,9 @@ def make_queries(params: TrainParams, dataset: Dataset) -> Queries:
         raise DataError(f"group: a query has {int(sizes.max())} rows; at most {_MAX_QUERY_ROWS}")
     offset = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     gains, discount = label_gains(params), discounts(int(sizes.max()))
-    max_dcg = ideal_dcg(gains[dataset.label.astype(np.int64)], sizes, discount, params.lambdarank_truncation_level)
+    max_dcg = ideal_dcg(
+        gains[dataset.label.astype(np.int64)], sizes, discount, params.lambdarank_truncation_level
+    )
     inverse = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0.0)
     # No sum over a query's pairs can reach 2^62 in this unit.
     n_pairs = sizes * np.minimum(sizes, params.lambdarank_truncation_level)
@@ -168,11 +170,12 @@ def ideal_dcg(gain: F64, sizes: NDArray[np.int64], discount: F64, k: int) -> F64
     return dcg(gain[order], query, sizes, discount, k)
 
 
-def dcg(gain: F64, query: NDArray[np.int64], sizes: NDArray[np.int64], discount: F64, k: int) -> F64:
+def dcg(
+    gain: F64, query: NDArray[np.int64], sizes: NDArray[np.int64], discount: F64, k: int
+) -> F64:
     """DCG@k of each query; rows are already in rank order within their query."""
     starts = np.cumsum(sizes) - sizes
     rank = np.arange(len(gain)) - np.repeat(starts, sizes)
     terms = np.where(rank < k, gain * discount[rank], 0.0)
-    return np.bincount(query, weights=terms, minlength=len(sizes))  # adds in row order
-
-
+    by_query = np.bincount(query, weights=terms, minlength=len(sizes))  # adds in row order
+    return by_query.astype(np.float64)

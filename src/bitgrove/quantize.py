@@ -97,7 +97,13 @@ def _robust_bound(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
 
 
 def quantize(
-    backend: Backend, grad: Any, hess: Any, params: TrainParams, key: int, first_row: int, comm: Comm
+    backend: Backend,
+    grad: Any,
+    hess: Any,
+    params: TrainParams,
+    key: int,
+    first_row: int,
+    comm: Comm,
 ) -> QuantizedGradients:
     """Packs one output's gradients; hess is None where the count is the hessian."""
     bits = params.gradient_bits or FULL_PRECISION_BITS
@@ -117,7 +123,9 @@ def quantize(
     )
     half_bits = row_half_bits(grad_scale.limit, hess_scale.limit)
     packed, totals = backend.quantize(grad, hess, scales, half_bits, key, first_row, stochastic)
-    abs_grad, hess_sum, zeros = (int(t) for t in comm.allreduce_sum(np.array(totals, dtype=np.int64)))
+    abs_grad, hess_sum, zeros = (
+        int(t) for t in comm.allreduce_sum(np.array(totals, dtype=np.int64))
+    )
     return QuantizedGradients(
         packed,
         grad_scale.unit,

@@ -26,8 +26,8 @@ F64 = NDArray[np.float64]
 
 def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> tuple[F64, F64]:
     """Gradient and hessian of each leaf from the quantized sums."""
-    grad = grown.leaf_sums[:, 0] * quantized.grad_scale
-    return grad, grown.leaf_sums[:, 1] * quantized.hess_scale
+    sums = grown.leaf_sums.astype(np.float64)
+    return sums[:, 0] * quantized.grad_scale, sums[:, 1] * quantized.hess_scale
 
 
 def original_leaf_sums(
@@ -36,7 +36,9 @@ def original_leaf_sums(
     """Gradient and hessian of each leaf from the original gradients."""
     n_rows = int(grown.leaf_rows.sum())
     exponents = [
-        0 if values is None else unit_exponent(max_magnitude(backend, values, comm, "refit"), n_rows)
+        0
+        if values is None
+        else unit_exponent(max_magnitude(backend, values, comm, "refit"), n_rows)
         for values in (grad, hess)
     ]
     units = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))
@@ -72,7 +74,7 @@ def finish_tree(
         right=grown.right,
         gain=np.ascontiguousarray(grown.splits["gain"]),
         split_rows=grown.split_rows,
-        split_hess=grown.split_hess * quantized.hess_scale,
+        split_hess=grown.split_hess.astype(np.float64) * quantized.hess_scale,
         leaf_value=values,
         leaf_rows=grown.leaf_rows,
         leaf_hess=leaf_hess,

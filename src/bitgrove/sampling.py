@@ -30,7 +30,9 @@ def feature_sample(params: TrainParams, tree: int, n_features: int) -> NDArray[n
         return np.ones(n_features, dtype=np.uint8)
     n_kept = max(1, round(params.colsample_bytree * n_features))
     key = hash_key(params.random_state, _FEATURES, tree)
-    order = sorted(range(n_features), key=lambda feature: (mix64(key ^ mix64(feature + 1)), feature))
+    order = sorted(
+        range(n_features), key=lambda feature: (mix64(key ^ mix64(feature + 1)), feature)
+    )
     allowed = np.zeros(n_features, dtype=np.uint8)
     allowed[order[:n_kept]] = 1
     return allowed

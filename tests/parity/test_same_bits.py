@@ -8,7 +8,9 @@ import pytest
 from bitgrove import _core
 from cases import CASES, Case
 
-SIMD = [name for level, name in enumerate(("scalar", "avx2", "avx512")) if level <= _core.best_simd()]
+SIMD = [
+    name for level, name in enumerate(("scalar", "avx2", "avx512")) if level <= _core.best_simd()
+]
 
 
 def test_reference_and_threads(case: Case) -> None:

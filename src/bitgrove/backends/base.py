@@ -33,7 +33,9 @@ class BinnedMatrix(Protocol):
 class Backend(Protocol):
     name: str
 
-    def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> tuple[Any, NDArray[np.uint8]]:
+    def bin_columns(
+        self, columns: Sequence[Any], mapper: BinMapper
+    ) -> tuple[Any, NDArray[np.uint8]]:
         """(binned matrix, whether each feature has a missing value)."""
 
     def array(self, values: NDArray[Any] | None) -> Any:
@@ -91,7 +93,9 @@ class Backend(Protocol):
     ) -> None:
         """plan columns: begin, end, slot, local width, total width, rows per block."""
 
-    def subtract_histograms(self, pool: Any, plan: I64, bins: tuple[int, int], packing: bool) -> None:
+    def subtract_histograms(
+        self, pool: Any, plan: I64, bins: tuple[int, int], packing: bool
+    ) -> None:
         """parent slot -= built slot, within the bins [first, last).
 
         plan columns: parent slot, built slot, parent width, built width, out width.

@@ -94,7 +94,12 @@ class CpuBackend:
         return np.repeat(base, n_rows).reshape(len(base), n_rows)
 
     def gradients(
-        self, objective: Objective, scores: Array, label: Array, weight: Any, queries: Queries | None
+        self,
+        objective: Objective,
+        scores: Array,
+        label: Array,
+        weight: Any,
+        queries: Queries | None,
     ) -> tuple[Array, Array | None]:
         grad = np.empty(scores.shape, dtype=np.float32)
         hess = np.empty(scores.shape, dtype=np.float32)
@@ -106,12 +111,26 @@ class CpuBackend:
         else:
             kernel = {"binary": _core.binary_gradients, "regression": _core.squared_gradients}
             kernel[objective.name](
-                scores[0], label, weight, grad[0], hess[0], objective.sigmoid, self.n_threads, self.simd
+                scores[0],
+                label,
+                weight,
+                grad[0],
+                hess[0],
+                objective.sigmoid,
+                self.n_threads,
+                self.simd,
             )
         return grad, None if objective.constant_hessian(weight) else hess
 
     def _rank_gradients(
-        self, o: Objective, scores: Array, label: Array, weight: Any, q: Queries, grad: Array, hess: Array
+        self,
+        o: Objective,
+        scores: Array,
+        label: Array,
+        weight: Any,
+        q: Queries,
+        grad: Array,
+        hess: Array,
     ) -> None:
         tables = (q.offset, q.inverse_max_dcg, q.unit, q.label_gain, q.discount)
         rules = (o.sigmoid, o.truncation, o.normalise)
@@ -172,7 +191,9 @@ class CpuBackend:
         return n_left
 
     def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> NDArray[np.uint8]:
-        slot_bytes = -(-n_bins * half_bits // 4 // 64) * 64  # two halves; slots start at cache lines
+        slot_bytes = (
+            -(-n_bins * half_bits // 4 // 64) * 64
+        )  # two halves; slots start at cache lines
         return np.empty((n_slots, slot_bytes), dtype=np.uint8)
 
     def build_histograms(
@@ -191,7 +212,9 @@ class CpuBackend:
             self.simd,
         )
 
-    def subtract_histograms(self, pool: Array, plan: I64, bins: tuple[int, int], packing: bool) -> None:
+    def subtract_histograms(
+        self, pool: Array, plan: I64, bins: tuple[int, int], packing: bool
+    ) -> None:
         _core.subtract_histograms(pool, plan, *bins, packing, self.n_threads, self.simd)
 
     def read_histograms(
@@ -240,7 +263,13 @@ class CpuBackend:
         return found
 
     def leaf_sums(
-        self, rows: Array, begins: I64, ends: I64, grad: Array, hess: Any, units: tuple[float, float]
+        self,
+        rows: Array,
+        begins: I64,
+        ends: I64,
+        grad: Array,
+        hess: Any,
+        units: tuple[float, float],
     ) -> I64:
         sums = np.empty((len(begins), 2), dtype=np.int64)
         _core.leaf_sums(rows, begins, ends, grad, hess, *units, sums, self.n_threads)

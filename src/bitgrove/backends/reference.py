@@ -148,9 +148,13 @@ class ReferenceBackend:
             mine = rows[begin:end]
             pool[slot] = 0
             for f in range(matrix.mapper.n_features):
-                np.add.at(pool[slot], offset[f] + matrix.bins[f, mine].astype(np.int64), packed[mine])
+                np.add.at(
+                    pool[slot], offset[f] + matrix.bins[f, mine].astype(np.int64), packed[mine]
+                )
 
-    def subtract_histograms(self, pool: I64, plan: I64, bins: tuple[int, int], packing: bool) -> None:
+    def subtract_histograms(
+        self, pool: I64, plan: I64, bins: tuple[int, int], packing: bool
+    ) -> None:
         for parent, built, *_ in plan:
             pool[parent, bins[0] : bins[1]] -= pool[built, bins[0] : bins[1]]
 
@@ -181,14 +185,22 @@ class ReferenceBackend:
             for f in range(*features):
                 if allowed[f]:
                     bins = pool[slot, mapper.bin_offset[f] : mapper.bin_offset[f + 1]]
-                    _search_feature(bins, f, bool(mapper.has_missing[f]), sums[i], rules, found[i : i + 1])
+                    _search_feature(
+                        bins, f, bool(mapper.has_missing[f]), sums[i], rules, found[i : i + 1]
+                    )
             parent = leaf_score(sums[i, 0], sums[i, 1], rules)
             if not found["gain"][i] > max(parent * _GAIN_NOISE, rules.min_gain):
                 found[i] = no_splits(1)[0]
         return found
 
     def leaf_sums(
-        self, rows: Array, begins: I64, ends: I64, grad: Array, hess: Any, units: tuple[float, float]
+        self,
+        rows: Array,
+        begins: I64,
+        ends: I64,
+        grad: Array,
+        hess: Any,
+        units: tuple[float, float],
     ) -> I64:
         sums = np.zeros((len(begins), 2), dtype=np.int64)
         for i, (begin, end) in enumerate(zip(begins, ends, strict=True)):
@@ -196,10 +208,14 @@ class ReferenceBackend:
             sums[i, 0] = np.rint(grad[mine].astype(np.float64) * units[0]).astype(np.int64).sum()
             sums[i, 1] = end - begin
             if hess is not None:
-                sums[i, 1] = np.rint(hess[mine].astype(np.float64) * units[1]).astype(np.int64).sum()
+                sums[i, 1] = (
+                    np.rint(hess[mine].astype(np.float64) * units[1]).astype(np.int64).sum()
+                )
         return sums
 
-    def add_leaf_values(self, scores: F64, rows: Array, begins: I64, ends: I64, values: F64) -> None:
+    def add_leaf_values(
+        self, scores: F64, rows: Array, begins: I64, ends: I64, values: F64
+    ) -> None:
         for begin, end, value in zip(begins, ends, values, strict=True):
             scores[rows[begin:end]] += value
 
@@ -253,7 +269,9 @@ def rank_gradients(o: Objective, score: F64, label: F64, queries: Queries) -> tu
         p = 1.0 / (1.0 + numpy_exp(o.sigmoid * gap))
         unit = queries.unit[q]
         pull = np.rint((((-o.sigmoid) * weight) * p) * unit).astype(np.int64)
-        curve = np.rint(((((o.sigmoid * o.sigmoid) * weight) * p) * (1.0 - p)) * unit).astype(np.int64)
+        curve = np.rint(((((o.sigmoid * o.sigmoid) * weight) * p) * (1.0 - p)) * unit).astype(
+            np.int64
+        )
         sums = np.zeros((2, end - begin), dtype=np.int64)
         for index, sign in ((high, 1), (low, -1)):
             np.add.at(sums[0], index, sign * pull)
