@@ -157,7 +157,7 @@ def plan(task: Task, systems: list[System], options: argparse.Namespace) -> Iter
     """The runs of one dataset; systems side by side, so that a stopped benchmark is of use."""
     for sampling in options.sampling:
         settings = Settings(n_trees=options.trees, n_threads=options.threads, **SAMPLING[sampling])
-        for entry in systems:
+        for entry in (e for e in systems if e.supports(task)):
             n_seeds = options.seeds
             if sampling == "whole":  # full precision has no use for a seed
                 n_seeds = 1 if entry.bits is None else min(n_seeds, _UNSAMPLED_SEEDS)

@@ -214,7 +214,7 @@ class SklearnHGB(System):
     """scikit-learn bins inside fit(): its bin mapper is timed alone and taken off.
 
     Threads follow OpenMP's own limit, which the caller sets. There is no row
-    sampling and no ranking.
+    sampling and no ranking; a minimum of rows stands in for that of hessians.
     """
 
     package = "scikit-learn"

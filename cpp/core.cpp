@@ -14,6 +14,7 @@ NB_MODULE(_core, m) {
   init_histogram(m);
   init_splits(m);
   init_partition(m);
+  init_frontier(m);
   init_leaves(m);
   init_predict(m);
 }

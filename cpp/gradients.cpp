@@ -25,12 +25,18 @@ void elementwise(Vector<const double> score, Vector<const double> label, Optiona
   nb::gil_scoped_release release;
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     with_simd(static_cast<Simd>(simd), [=] {
-      for (int64_t i = begin; i < end; ++i) {
-        const GradientPair pair = Loss::gradient(s[i], y[i], sigmoid);
-        const double wi = w ? static_cast<double>(w[i]) : 1.0;
-        g[i] = to_gradient(pair.grad * wi);
-        h[i] = to_gradient(pair.hess * wi);
-      }
+      if (w)
+        for (int64_t i = begin; i < end; ++i) {
+          const GradientPair pair = Loss::gradient(s[i], y[i], sigmoid);
+          g[i] = to_gradient(pair.grad * static_cast<double>(w[i]));
+          h[i] = to_gradient(pair.hess * static_cast<double>(w[i]));
+        }
+      else
+        for (int64_t i = begin; i < end; ++i) {
+          const GradientPair pair = Loss::gradient(s[i], y[i], sigmoid);
+          g[i] = to_gradient(pair.grad);
+          h[i] = to_gradient(pair.hess);
+        }
     });
   });
 }

@@ -21,22 +21,22 @@ struct Totals {
   std::atomic<int64_t> abs_grad{0}, hess{0}, zero_rows{0};
 };
 
-template <int HalfBits>
-void quantize_block(const float* grad, const float* hess, const Scaling& s, int64_t begin, int64_t end,
+template <int HalfBits, bool Stochastic, bool HasHess>
+void quantize_block(const float* grad, const float* hess, const Scaling s, int64_t begin, int64_t end,
                     typename Packed<HalfBits>::Sum* out, Totals& totals) {
   int64_t abs_grad = 0, hess_sum = 0, zeros = 0;
   for (int64_t i = begin; i < end; ++i) {
-    const uint64_t noise = s.stochastic ? row_hash(s.key, s.first_row + static_cast<uint64_t>(i)) : NEAREST_NOISE;
-    const double g = clamp(round_with_noise(static_cast<double>(grad[i]) * s.inverse_grad,
-                                            static_cast<uint32_t>(noise >> 32)), s.grad_limit);
-    const double h = hess ? clamp(round_with_noise(static_cast<double>(hess[i]) * s.inverse_hess,
-                                                   static_cast<uint32_t>(noise)), s.hess_limit)
-                          : 1.0;
-    const int32_t gi = static_cast<int32_t>(g), hi = static_cast<int32_t>(h);
+    const uint64_t hash = Stochastic ? row_hash(s.key, s.first_row + static_cast<uint64_t>(i)) : NEAREST_NOISE;
+    const double g = clamp(round_with_noise(static_cast<double>(grad[i]) * s.inverse_grad, grad_noise(hash)), s.grad_limit);
+    const int32_t gi = static_cast<int32_t>(g);
+    int32_t hi = 1;
+    if constexpr (HasHess)
+      hi = static_cast<int32_t>(
+          clamp(round_with_noise(static_cast<double>(hess[i]) * s.inverse_hess, hess_noise(hash)), s.hess_limit));
     out[i] = Packed<HalfBits>::pack(gi, hi);
     abs_grad += gi < 0 ? -gi : gi;
     hess_sum += hi;
-    zeros += (gi == 0) & (hi == 0);
+    zeros += (gi | hi) == 0;
   }
   totals.abs_grad += abs_grad;
   totals.hess += hess_sum;
@@ -58,7 +58,14 @@ nb::tuple quantize_rows(Vector<const float> grad, Optional<const float> hess, nb
   {
     nb::gil_scoped_release release;
     parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-      with_simd(static_cast<Simd>(simd), [&] { quantize_block<HalfBits>(g, h, scaling, begin, end, packed, totals); });
+      with_simd(static_cast<Simd>(simd), [&] {
+        if (!h)
+          scaling.stochastic ? quantize_block<HalfBits, true, false>(g, h, scaling, begin, end, packed, totals)
+                             : quantize_block<HalfBits, false, false>(g, h, scaling, begin, end, packed, totals);
+        else
+          scaling.stochastic ? quantize_block<HalfBits, true, true>(g, h, scaling, begin, end, packed, totals)
+                             : quantize_block<HalfBits, false, true>(g, h, scaling, begin, end, packed, totals);
+      });
     });
   }
   return nb::make_tuple(totals.abs_grad.load(), totals.hess.load(), totals.zero_rows.load());

@@ -3,7 +3,9 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 
 #include <optional>
 #include <stdexcept>
@@ -35,6 +37,7 @@ void init_quantize(nb::module_& m);
 void init_histogram(nb::module_& m);
 void init_splits(nb::module_& m);
 void init_partition(nb::module_& m);
+void init_frontier(nb::module_& m);
 void init_leaves(nb::module_& m);
 void init_predict(nb::module_& m);
 

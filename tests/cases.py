@@ -90,10 +90,13 @@ class Case:
 
 
 def table(n_rows: int, n_features: int, seed: int, missing: float = 0.0) -> NDArray[np.float64]:
-    """Columns of many kinds: normal, skewed, few values, heavy zero, missing at random."""
+    """Columns of many kinds: normal, skewed, few values, heavy zero, missing at random.
+
+    Everything is a multiple of 2^-10 made by exact operations: the same on every processor.
+    """
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n_rows, n_features))
-    X[:, 1::4] = np.exp(X[:, 1::4])
+    X = np.round(rng.normal(size=(n_rows, n_features)) * 1024) / 1024
+    X[:, 1::4] = X[:, 1::4] ** 2
     X[:, 2::4] = np.floor(3 * X[:, 2::4])
     X[:, 3::4] = np.where(X[:, 3::4] < 0.5, 0.0, X[:, 3::4])
     if missing:
@@ -102,9 +105,11 @@ def table(n_rows: int, n_features: int, seed: int, missing: float = 0.0) -> NDAr
 
 
 def signal(X: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    Z = np.nan_to_num(X, nan=0.7)
+    Z = np.nan_to_num(X, nan=0.75)
     noise = np.random.default_rng(seed + 1).normal(size=len(X))
-    return Z[:, 0] - 0.5 * Z[:, 1 % X.shape[1]] + np.sin(2 * Z[:, 2 % X.shape[1]]) + 0.5 * noise
+    wave = np.abs(Z[:, 2 % X.shape[1]] % 2 - 1)
+    target = Z[:, 0] - 0.5 * Z[:, 1 % X.shape[1]] + 2 * wave + 0.5 * noise
+    return np.round(target * 1024) / 1024
 
 
 def _base(objective: str, **more: Any) -> dict[str, Any]:
@@ -121,25 +126,25 @@ def _base(objective: str, **more: Any) -> dict[str, Any]:
 def _binary(bits: int | None, seed: int = 0, **more: Any) -> Case:
     X = table(900, 7, seed, missing=0.05)
     return Case(
-        _base("binary", gradient_bits=bits, **more), X, (signal(X, seed) > 0.4).astype(float)
+        _base("binary", gradient_bits=bits, **more), X, (signal(X, seed) > 0.75).astype(float)
     )
 
 
 def _regression(weighted: bool, **more: Any) -> Case:
     X = table(800, 5, 3)
-    weight = np.random.default_rng(3).exponential(size=800) if weighted else None
+    weight = np.random.default_rng(3).integers(1, 1000, size=800) / 256 if weighted else None
     return Case(_base("regression", **more), X, signal(X, 3), weight=weight)
 
 
 def _heavy_tail() -> Case:
     X = table(800, 5, 4)
-    y = signal(X, 4) + np.random.default_rng(5).standard_t(1.1, size=800)
+    y = signal(X, 4) + np.round(1024 / np.random.default_rng(5).normal(size=800)) / 1024
     return Case(_base("regression", gradient_scale="robust", gradient_bits=3), X, y)
 
 
 def _multiclass() -> Case:
     X = table(700, 6, 5, missing=0.1)
-    y = np.digitize(signal(X, 5), [-0.5, 0.5, 1.5]).astype(float)
+    y = np.digitize(signal(X, 5), [0.0, 1.0, 2.0]).astype(float)
     return Case(_base("multiclass", n_estimators=3, gradient_bits=3), X, y)
 
 
@@ -147,12 +152,12 @@ def _ranking(valid: bool = False) -> Case:
     rng = np.random.default_rng(6)
     group = rng.integers(1, 25, size=50)
     X = table(int(group.sum()), 6, 6)
-    y = np.clip(np.floor(signal(X, 6) + 1), 0, 4)
+    y = np.clip(np.floor(signal(X, 6)), 0, 4)
     case = Case(_base("lambdarank", gradient_bits=5), X, y, group=group)
     if valid:
         group = rng.integers(2, 20, size=20)
         X = table(int(group.sum()), 6, 60)
-        case.valid = (X, np.clip(np.floor(signal(X, 60) + 1), 0, 4), group)
+        case.valid = (X, np.clip(np.floor(signal(X, 60)), 0, 4), group)
         case.params |= {"early_stopping_rounds": 2, "n_estimators": 12}
     return case
 
@@ -160,7 +165,7 @@ def _ranking(valid: bool = False) -> Case:
 def _early_stopping() -> Case:
     case = _binary(3, seed=8, early_stopping_rounds=3, n_estimators=40, learning_rate=0.4)
     X = table(300, 7, 9, missing=0.05)
-    case.valid = (X, (signal(X, 9) > 0.4).astype(float), None)
+    case.valid = (X, (signal(X, 9) > 0.75).astype(float), None)
     case.params["eval_metric"] = ["auc", "logloss"]
     return case
 

@@ -25,12 +25,12 @@ from bitgrove.callbacks import (
     progress_bar,
     record_evaluation,
 )
-from bitgrove.dataset import Dataset
+from bitgrove.dataset import MAX_MAGNITUDE, MIN_WEIGHT, Dataset
 from bitgrove.distributed.comm import Comm, SoloComm, rows_before
-from bitgrove.errors import ParameterError
+from bitgrove.errors import DataTypeError, ParameterError
 from bitgrove.evaluation import Evaluator
 from bitgrove.grower import Grower
-from bitgrove.histograms import HistogramPool, WidthPlan
+from bitgrove.histograms import LOCAL_WIDTHS, HistogramPool, WidthPlan
 from bitgrove.model import Model
 from bitgrove.objectives import (
     base_scores,
@@ -49,7 +49,7 @@ class TrainInfo:
     """Facts about a training run; none of them is part of the model's bytes."""
 
     rounds_per_tree: list[int] = field(default_factory=list)
-    accumulator_widths: dict[str, int] = field(default_factory=dict)
+    accumulator_widths: Counter[str] = field(default_factory=Counter)
     zero_rows: list[int] = field(default_factory=list)
     n_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -116,17 +116,19 @@ class Booster:
 
     def __init__(self, params: TrainParams, train_set: Dataset, comm: Comm) -> None:
         self.params, self.comm, self.info = params, comm, TrainInfo()
-        dataset = train_set.without_zero_weights()
+        if not isinstance(train_set, Dataset):
+            raise DataTypeError(f"train_set must be a Dataset, got {type(train_set).__name__}")
+        self.dataset = dataset = train_set.without_zero_weights()
         self.objective = make_objective(params, dataset, comm)
-        self.dataset = _with_class_weight(dataset, params)
+        weighted = _with_class_weight(dataset, params)
         self.backend: Backend = make_backend(params)
         self.first_row, self.n_total = rows_before(comm, dataset.n_rows)
         self.matrix = bin_training_set(dataset, self.backend, params, comm, self.first_row)
-        self.label = self.backend.array(self.dataset.label)
-        self.weight = self.backend.array(self.dataset.weight)
+        self.label = self.backend.array(dataset.label)
+        self.weight = self.backend.array(weighted.weight)
         is_ranking = self.objective.name == "lambdarank"
         self.queries = make_queries(params, dataset) if is_ranking else None
-        self.base_score = base_scores(self.objective, self.dataset, comm)
+        self.base_score = base_scores(self.objective, weighted, comm)
         self.scores = self.backend.new_scores(self.base_score, dataset.n_rows)
         self.trees: list[Tree] = []
         self.pool: HistogramPool | None = None
@@ -164,6 +166,8 @@ class Booster:
             backend.add_tree(scores, self.matrix, tree, left_out)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
+        used = zip(LOCAL_WIDTHS, grown.widths_used, strict=True)
+        self.info.accumulator_widths.update({str(width): n for width, n in used if n})
         self.info.zero_rows.append(quantized.zero_rows)
         return tree
 
@@ -171,21 +175,16 @@ class Booster:
         """The pool of the last tree if its integers are wide enough, else a wider one."""
         half_bits = max(32, WidthPlan(quantized).total_width(self.n_total))
         if self.pool is None or self.pool.half_bits < half_bits:
-            used = Counter[int]() if self.pool is None else self.pool.widths_used
             p = self.params
             self.pool = HistogramPool(
                 self.backend, self.matrix, half_bits, p.histogram_pool_mb, p.num_leaves
             )
-            self.pool.widths_used = used
         return self.pool
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""
         n_outputs = self.objective.n_outputs
         n_kept = len(self.trees) if best_iteration is None else best_iteration * n_outputs
-        assert self.pool is not None
-        widths = sorted(self.pool.widths_used.items())
-        self.info.accumulator_widths = {str(width): count for width, count in widths}
         return Model(
             objective=self.objective.name,
             trees=self.trees[:n_kept],
@@ -197,23 +196,31 @@ class Booster:
 
 
 def _with_class_weight(dataset: Dataset, params: TrainParams) -> Dataset:
-    """scale_pos_weight becomes part of the row weights."""
+    """scale_pos_weight becomes part of the row weights of the loss (not of the metrics)."""
     if params.objective != "binary" or params.scale_pos_weight == 1.0:
         return dataset
     assert dataset.label is not None
     weight = np.ones(dataset.n_rows, np.float32) if dataset.weight is None else dataset.weight
-    factor = np.where(dataset.label > 0, params.scale_pos_weight, 1.0)
+    product = weight * np.where(dataset.label > 0, params.scale_pos_weight, 1.0)
+    if product.min() < MIN_WEIGHT or product.max() > MAX_MAGNITUDE:
+        raise ParameterError(
+            f"scale_pos_weight={params.scale_pos_weight!r}: times the row weights it must lie "
+            f"between {MIN_WEIGHT:.2g} and {MAX_MAGNITUDE:g}"
+        )
     weighted = object.__new__(Dataset)
-    weighted.__dict__ = {**dataset.__dict__, "weight": (weight * factor).astype(np.float32)}
+    weighted.__dict__ = {**dataset.__dict__, "weight": product.astype(np.float32)}
     return weighted
 
 
 def bin_training_set(
     dataset: Dataset, backend: Backend, params: TrainParams, comm: Comm, first_row: int
 ) -> BinnedMatrix:
-    """Finds edges and bins the rows; kept on the Dataset, so that a second training reuses it."""
-    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state, comm.size)
-    if key not in dataset.binned:
+    """Finds edges and bins the rows; kept on the Dataset, so that a second training reuses it.
+
+    Not so for a shard: its edges belong to the rows of all ranks, which may be others next time.
+    """
+    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
+    if comm.size > 1 or key not in dataset.binned:
         mapper = fit_edges(
             dataset.columns,
             params.max_bin,
@@ -224,5 +231,7 @@ def bin_training_set(
         )
         matrix, missing = backend.bin_columns(dataset.columns, mapper)
         matrix.mapper = mapper.with_missing(comm.allreduce_max(missing))
+        if comm.size > 1:
+            return matrix
         dataset.binned[key] = matrix
     return dataset.binned[key]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 from tqdm import tqdm
@@ -38,19 +39,25 @@ class TrainingState:
 Callback = Callable[[TrainingState], Any]
 
 
+def _check_count(what: str, value: object) -> None:
+    if not isinstance(value, Integral) or value < 1:
+        raise ParameterError(f"{what} must be an integer of at least 1, got {value!r}")
+
+
 class _EarlyStopping:
     """Stops when a metric of a validation set has not improved for `rounds` iterations."""
 
     def __init__(self, rounds: int, first_metric_only: bool) -> None:
-        if rounds < 1:
-            raise ParameterError(f"early stopping rounds must be at least 1, got {rounds}")
+        _check_count("early stopping rounds", rounds)
         self.rounds, self.first_metric_only = rounds, first_metric_only
         self._best: dict[tuple[str, str], tuple[float, int, list[Evaluation]]] = {}
 
     def __call__(self, state: TrainingState) -> bool:
         watched = [e for e in state.evaluations if e.data != "training"]
         if not watched:
-            raise ParameterError("early stopping needs a validation set")
+            raise ParameterError("early stopping needs a validation set (not the training set)")
+        if state.iteration == 1:  # the same callback may see several trainings
+            self._best = {}
         if self.first_metric_only:
             watched = [e for e in watched if e.metric == watched[0].metric]
         stop = False
@@ -81,8 +88,7 @@ def early_stopping(rounds: int, first_metric_only: bool = False) -> Callback:
 
 def log_evaluation(period: int = 1) -> Callback:
     """Print the metrics of every period-th iteration."""
-    if period < 1:
-        raise ParameterError(f"period must be at least 1, got {period}")
+    _check_count("period", period)
 
     def log(state: TrainingState) -> None:
         if state.evaluations and state.iteration % period == 0:
@@ -93,9 +99,11 @@ def log_evaluation(period: int = 1) -> Callback:
 
 
 def record_evaluation(result: dict[str, dict[str, list[float]]]) -> Callback:
-    """Fill `result[data][metric]` with one value per iteration."""
+    """Fill `result[data][metric]` with one value per iteration; what it held before goes."""
 
     def record(state: TrainingState) -> None:
+        if state.iteration == 1:
+            result.clear()
         for e in state.evaluations:
             result.setdefault(e.data, {}).setdefault(e.metric, []).append(e.value)
 

@@ -16,10 +16,17 @@ from sklearn.utils.validation import check_array
 from bitgrove.errors import DataError, DataTypeError
 
 Column = NDArray[Any]
+# Parts of the names of column types that are not numbers, or not real ones.
+_NO_NUMBERS = (
+    "cat", "dict", "str", "utf", "enum", "date", "time", "duration", "complex", "binary",
+    "period", "interval", "list",
+)  # fmt: skip
 # Rows are numbered by int32 in the partition.
 MAX_ROWS = 2**31 - 1
 # Weights and gradients are float32; this leaves room for their product and difference.
 MAX_MAGNITUDE = 1e38
+# The smallest normal float32; less is zero to the gradients, and so it is as a weight.
+MIN_WEIGHT = float(np.finfo(np.float32).tiny)
 
 
 def default_names(n_features: int) -> list[str]:
@@ -67,7 +74,7 @@ class Dataset:
             return self
         keep = np.flatnonzero(self.weight > 0)
         if len(keep) == 0:
-            raise DataError("weight: all weights are zero, so there is nothing to train on")
+            raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
         kept = object.__new__(Dataset)
         kept.columns = [column[keep] for column in self.columns]
         kept.n_rows, kept.n_features = len(keep), self.n_features
@@ -100,10 +107,8 @@ def to_columns(X: Any) -> tuple[list[Column], list[str] | None]:
 
 
 def _array_columns(X: Any) -> list[Column]:
-    if isinstance(X, np.ndarray) and X.dtype.kind in "USO":
-        X = _numbers_from_objects(X)
     table = check_array(
-        X,
+        _numbers("X", X if hasattr(X, "toarray") else _array("X", X)),
         accept_sparse="csc",
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,
@@ -115,17 +120,33 @@ def _array_columns(X: Any) -> list[Column]:
     return [table[:, feature] for feature in range(table.shape[1])]
 
 
-def _numbers_from_objects(X: NDArray[Any]) -> NDArray[Any]:
+def _array(what: str, values: Any) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        raise DataTypeError(f"{what} is a masked array; fill it, with NaN for missing values")
     try:
-        return X.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise _not_numbers("X", error) from None
+        return np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise DataError(f"{what} is not a table of numbers: {error}") from None
 
 
-def _not_numbers(what: str, error: Exception) -> Exception:
-    message = f"{what} must hold numbers: {error}"
-    # scikit-learn's convention: text is a ValueError, other objects are a TypeError.
-    return DataTypeError(message) if isinstance(error, TypeError) else DataError(message)
+def _numbers(what: str, array: Any) -> Any:
+    """The array (also a sparse one) if it holds real numbers; objects as float64."""
+    kind = array.dtype.kind
+    if kind == "c":
+        raise DataError(f"Complex data not supported: {what}")
+    if kind in "Mm":
+        raise DataTypeError(f"{what} has type {array.dtype}; numbers are needed (convert it)")
+    # NumPy would read "1.5" as a number: text is refused whatever it says.
+    if kind in "UST" or (kind == "O" and any(isinstance(x, str | bytes) for x in array.flat)):
+        raise DataError(f"{what} must hold numbers, not text")
+    if kind != "O":
+        return array
+    try:
+        return array.astype(np.float64)
+    except TypeError as error:
+        raise DataTypeError(f"{what} must hold numbers: {error}") from None
+    except ValueError as error:  # members that are arrays
+        raise DataError(f"{what} must hold numbers: {error}") from None
 
 
 def _frame_columns(X: Any, names: list[str]) -> list[Column]:
@@ -141,17 +162,17 @@ def _frame_columns(X: Any, names: list[str]) -> list[Column]:
 def _numeric(name: str, series: Any) -> Column:
     """One column of a data frame as float32 or float64, nulls as NaN."""
     kind = str(getattr(series, "dtype", None) or getattr(series, "type", ""))
-    if any(word in kind.lower() for word in ("cat", "dict", "str", "utf", "enum", "date", "time")):
+    if any(word in kind.lower() for word in _NO_NUMBERS):
         raise DataError(f"column {name!r} has type {kind}; numbers are needed (encode or drop it)")
-    try:
-        if hasattr(series, "isna"):  # pandas: nullable types know how to fill
-            values = series.to_numpy(dtype=_float_type(kind), na_value=np.nan)
-        else:
-            values = np.asarray(series.to_numpy())
-            values = values.astype(_float_type(str(values.dtype)), copy=False)
-    except (TypeError, ValueError) as error:
-        raise _not_numbers(f"column {name!r}", error) from None
-    return np.asarray(values)
+    if hasattr(series, "isna"):  # pandas: nullable types know how to fill
+        wanted = object if kind == "object" else _float_type(kind)
+        values = series.to_numpy(dtype=wanted, na_value=np.nan)
+    else:
+        values = np.asarray(series)
+    values = _numbers(f"column {name!r}", values)
+    if values.ndim != 1:
+        raise DataError(f"column {name!r} has type {kind}; one number per row is needed")
+    return np.asarray(values.astype(_float_type(str(values.dtype)), copy=False))
 
 
 def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
@@ -162,6 +183,8 @@ def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
 def _checked_names(
     given: Sequence[str] | None, found: list[str] | None, n_features: int
 ) -> list[str]:
+    if isinstance(given, str):
+        raise DataError(f"feature_names must be a list of names, got {given!r}")
     names = [str(name) for name in given] if given is not None else found
     if names is None:
         return default_names(n_features)
@@ -173,19 +196,14 @@ def _checked_names(
 
 
 def _vector(values: Any, n_rows: int, name: str) -> NDArray[np.float64]:
-    array = np.asarray(values)
+    array = _array(name, values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise DataError(f"{name} must be one-dimensional, got shape {array.shape}")
     if len(array) != n_rows:
         raise DataError(f"{name} has {len(array)} entries but X has {n_rows} rows")
-    if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {name}")
-    try:
-        vector = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise _not_numbers(name, error) from None
+    vector: NDArray[np.float64] = _numbers(name, array).astype(np.float64)
     if not np.isfinite(vector).all():
         where = int(np.flatnonzero(~np.isfinite(vector))[0])
         raise DataError(f"{name} contains NaN or infinity (row {where}: {vector[where]})")
@@ -203,8 +221,7 @@ def _weight(weight: Any, n_rows: int) -> NDArray[np.float32]:
     vector = _vector(weight, n_rows, "weight")
     if (vector < 0).any():
         raise DataError(f"weight must not be negative, got {vector.min():g}")
-    tiny = float(np.finfo(np.float32).tiny)
-    return np.where(vector < tiny, 0.0, vector).astype(np.float32)
+    return np.where(vector < MIN_WEIGHT, 0.0, vector).astype(np.float32)
 
 
 def _group(group: Any, n_rows: int) -> NDArray[np.int64]:
@@ -213,8 +230,9 @@ def _group(group: Any, n_rows: int) -> NDArray[np.int64]:
         raise DataError("group must be a list of whole numbers: the rows of each query, in order")
     if (sizes <= 0).any():
         raise DataError(f"group sizes must be positive, got {int(sizes.min())}")
-    if int(sizes.sum()) != n_rows:
-        raise DataError(f"group sizes add up to {int(sizes.sum())} but there are {n_rows} rows")
+    total = sum(sizes.tolist())  # of Python's integers: cannot wrap around
+    if total != n_rows:
+        raise DataError(f"group sizes add up to {total} but there are {n_rows} rows")
     return sizes.astype(np.int64)
 
 
@@ -222,10 +240,12 @@ def rows_for_prediction(X: Any, feature_names: list[str]) -> NDArray[Any]:
     """X as a C-contiguous float32/float64 table, its columns checked against the model's."""
     names = column_names(X)
     n_features = len(feature_names)
-    trained_with_names = feature_names != default_names(n_features)
-    if names is not None and trained_with_names and names != feature_names:
-        raise DataError(_name_difference(names, feature_names))
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
+    if names is not None and names != feature_names:
+        nameless = feature_names == default_names(n_features)
+        # Even then: columns that are called f0, f1, ... must come in that order.
+        if not nameless or set(names) & set(feature_names):
+            raise DataError(_name_difference(names, feature_names))
+    if type(X) in (np.ndarray, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
         table = np.ascontiguousarray(X)
     else:
         columns, _ = to_columns(X)

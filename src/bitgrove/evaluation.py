@@ -16,7 +16,7 @@ from bitgrove.backends import Backend, BinnedMatrix
 from bitgrove.binning import BinMapper
 from bitgrove.callbacks import Evaluation
 from bitgrove.dataset import Dataset
-from bitgrove.errors import DataError, ParameterError
+from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.metrics import EvalData, make_metric
 from bitgrove.objectives import DEFAULT_METRIC, Objective, label_gains, scores_to_predictions
 from bitgrove.params import TrainParams
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def bin_validation_set(dataset: Dataset, backend: Backend, mapper: BinMapper) -> BinnedMatrix:
-    """Bins rows with the edges of the training set."""
-    key = (backend.name, mapper)
-    if key not in dataset.binned:
-        matrix, _ = backend.bin_columns(dataset.columns, mapper)
-        dataset.binned[key] = matrix
-    return dataset.binned[key]  # type: ignore[no-any-return]
+    """Bins rows with the edges of the training set; the last binning is kept on the Dataset."""
+    key = (backend.name, "validation")
+    kept = dataset.binned.get(key)
+    if kept is None or kept.mapper is not mapper:
+        dataset.binned[key], _ = backend.bin_columns(dataset.columns, mapper)
+    return dataset.binned[key]
 
 
 @dataclass(eq=False)
@@ -54,25 +54,24 @@ class Evaluator:
         valid_names: Sequence[str] | None,
     ) -> None:
         self.booster, self.backend = booster, booster.backend
-        self.metrics = [
-            make_metric(name) for name in _metric_names(booster.params, booster.objective)
-        ]
-        datasets = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets or [])
-        names = list(valid_names) if valid_names else [f"valid_{i}" for i in range(len(datasets))]
-        if len(names) != len(datasets):
-            raise ParameterError(f"valid_names: {len(names)} names for {len(datasets)} sets")
-        if len(set(names)) != len(names) or "training" in names:
-            raise ParameterError("valid_names: names must differ, and 'training' is reserved")
+        metrics = map(make_metric, _metric_names(booster.params, booster.objective))
+        self.metrics = list({m.name: m for m in metrics}.values())  # ndcg is ndcg@10: once
+        datasets = _datasets(valid_sets)
+        names = _names(valid_names, len(datasets))
         self.sets = [
             self._prepare(name, dataset, train_set)
             for name, dataset in zip(names, datasets, strict=True)
         ]
+        if len({valid.name for valid in self.sets}) != len(self.sets):
+            raise ParameterError(f"valid_names: names must differ, got {names}")
         self._n_trees = 0
 
     def _prepare(self, name: str, dataset: Dataset, train_set: Dataset) -> _ValidSet:
         booster = self.booster
         if dataset is train_set:
             return _ValidSet("training", booster.matrix, booster.scores, booster.dataset)
+        if name == "training":
+            raise ParameterError("valid_names: 'training' is reserved for the training set")
         if dataset.label is None:
             raise DataError(f"validation set {name!r} has no label")
         if dataset.n_features != booster.dataset.n_features:
@@ -85,6 +84,9 @@ class Evaluator:
                 f"validation set {name!r} has other feature names than the training set"
             )
         _check_valid_labels(name, dataset.label, booster)
+        heaviest = 1.0 if dataset.weight is None else dataset.weight.max()
+        if booster.comm.allreduce_max(np.array([heaviest]))[0] == 0.0:
+            raise DataError(f"validation set {name!r}: all weights are zero")
         matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper)
         scores = self.backend.new_scores(booster.base_score, dataset.n_rows)
         return _ValidSet(name, matrix, scores, dataset)
@@ -114,6 +116,24 @@ class Evaluator:
         )
         gains = label_gains(self.booster.params)
         return EvalData(prediction, dataset.label, weight, dataset.group, gains)
+
+
+def _datasets(valid_sets: Dataset | Sequence[Dataset] | None) -> list[Dataset]:
+    if valid_sets is None:
+        return []
+    datasets = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets)
+    if not all(isinstance(dataset, Dataset) for dataset in datasets):
+        raise DataTypeError("valid_sets must be a Dataset or a list of them")
+    return datasets
+
+
+def _names(given: Sequence[str] | None, n_sets: int) -> list[str]:
+    if given is None:
+        return [f"valid_{i}" for i in range(n_sets)]
+    names = [given] if isinstance(given, str) else list(given)
+    if len(names) != n_sets:
+        raise ParameterError(f"valid_names: {len(names)} names for {n_sets} sets")
+    return names
 
 
 def _metric_names(params: TrainParams, objective: Objective) -> Sequence[str]:

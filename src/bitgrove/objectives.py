@@ -28,6 +28,7 @@ DEFAULT_METRIC = {
 _LN2 = 0.6931471805599453
 # A query's lambdas are summed in int64 fixed point: pairs are bounded by 100 * sigmoid^2.
 _MAX_LABEL = 31
+_MAX_CLASSES = 1 << 16
 _MAX_QUERY_ROWS = 1 << 20
 
 
@@ -64,8 +65,9 @@ def make_objective(params: TrainParams, train_set: Dataset, comm: Comm) -> Objec
     if train_set.label is None:
         raise DataError("label: the training Dataset has none")
     label, name = train_set.label, params.objective
+    _check_rules(params)
+    _check_labels(name, label, params)
     n_outputs = _n_classes(params, label, comm) if name == "multiclass" else 1
-    _check_labels(name, label, n_outputs, params)
     if name == "lambdarank" and train_set.group is None:
         raise DataError("group: lambdarank needs the number of rows of each query")
     return Objective(
@@ -77,25 +79,48 @@ def make_objective(params: TrainParams, train_set: Dataset, comm: Comm) -> Objec
     )
 
 
+def _check_rules(params: TrainParams) -> None:
+    """Keeps the products of sigmoid and gains within float32 and the hessians positive."""
+    if not 1e-6 <= params.sigmoid <= 1e6:
+        raise ParameterError(f"sigmoid={params.sigmoid!r}: must lie between 1e-6 and 1e6")
+    gains = np.asarray(params.label_gain or (0.0,))
+    if (np.diff(gains) < 0.0).any() or ((gains != 0.0) & ((gains < 1e-30) | (gains > 1e30))).any():
+        raise ParameterError(
+            f"label_gain={params.label_gain!r}: must not decrease from one grade to the next, "
+            "and each gain must be 0 or lie between 1e-30 and 1e30"
+        )
+    if (params.num_class or 0) > _MAX_CLASSES:
+        raise ParameterError(f"num_class={params.num_class!r}: at most {_MAX_CLASSES} are possible")
+
+
 def _n_classes(params: TrainParams, label: F64, comm: Comm) -> int:
     seen = int(comm.allreduce_max(np.array([label.max()]))[0]) + 1
+    n_total = int(comm.allreduce_sum(np.array([len(label)], dtype=np.int64))[0])
     if params.num_class is None:
         if seen < 2:
             raise DataError("label: multiclass needs at least 2 classes, all labels are 0")
+        if seen > min(n_total, _MAX_CLASSES):
+            raise DataError(
+                f"label: class {seen - 1} found among {n_total} rows; number the classes "
+                "0, 1, 2, ... or give num_class"
+            )
         return seen
     if seen > params.num_class:
         raise DataError(f"label: class {seen - 1} found, but num_class is {params.num_class}")
     return params.num_class
 
 
-def _check_labels(name: str, label: F64, n_outputs: int, params: TrainParams) -> None:
+def _check_labels(name: str, label: F64, params: TrainParams) -> None:
     if name == "binary" and not np.isin(label, (0.0, 1.0)).all():
         raise DataError("label: objective 'binary' needs labels 0 and 1")
-    if name == "multiclass" and ((label < 0) | (label != np.floor(label))).any():
-        raise DataError(f"label: multiclass needs whole labels 0 to {n_outputs - 1}")
+    not_whole = (label < 0) | (label != np.floor(label))
+    if name == "multiclass" and not_whole.any():
+        raise DataError(
+            f"label: multiclass needs whole labels 0, 1, 2, ..., got {label[not_whole][0]:g}"
+        )
     if name == "lambdarank":
-        top = (len(params.label_gain) if params.label_gain else _MAX_LABEL) - 1
-        if ((label < 0) | (label != np.floor(label)) | (label > top)).any():
+        top = len(label_gains(params)) - 1
+        if (not_whole | (label > top)).any():
             raise DataError(f"label: lambdarank needs whole grades 0 to {top} (see label_gain)")
 
 
@@ -158,7 +183,7 @@ def make_queries(params: TrainParams, dataset: Dataset) -> Queries:
     inverse = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0.0)
     # No sum over a query's pairs can reach 2^62 in this unit.
     n_pairs = sizes * np.minimum(sizes, params.lambdarank_truncation_level)
-    largest_pair = 256.0 * max(1.0, params.sigmoid, params.sigmoid**2)
+    largest_pair = 256.0 * max(params.sigmoid, params.sigmoid**2)
     _, bits = np.frexp(largest_pair * n_pairs)
     return Queries(offset, inverse, np.ldexp(1.0, 61 - bits), gains, discount)
 

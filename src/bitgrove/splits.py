@@ -47,37 +47,24 @@ class GainRules:
     reg_lambda: float
     reg_alpha: float
     min_gain: float
-    min_child_weight: float
-    min_child_samples: int
+    min_child_hess: float  # the least integer hessian of a child, by min_child_weight
 
     @classmethod
     def of(cls, params: TrainParams, quantized: QuantizedGradients) -> GainRules:
         # The paper's gain has a factor 1/2 that LightGBM's and XGBoost's have not; the
         # parameter means what their users expect.
+        scale = quantized.hess_scale
         return cls(
             quantized.grad_scale,
-            quantized.hess_scale,
+            scale,
             params.reg_lambda,
             params.reg_alpha,
             0.5 * params.min_split_gain,
-            params.min_child_weight,
-            params.min_child_samples,
+            params.min_child_weight / scale if scale > 0.0 else np.inf,
         )
 
     def as_tuple(self) -> tuple[float, float, float, float, float]:
         return (self.grad_scale, self.hess_scale, self.reg_lambda, self.reg_alpha, self.min_gain)
-
-    def min_child_hess(
-        self, n_rows: NDArray[np.int64], hess: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """The least integer hessian a child may have: weight, and samples by share of hessian.
-
-        A histogram holds no counts, so a child's rows are estimated from its share of the node's
-        hessian (as LightGBM does); exact where the hessian is constant.
-        """
-        by_weight = self.min_child_weight / self.hess_scale if self.hess_scale > 0 else np.inf
-        by_samples = (self.min_child_samples - 0.5) * hess / np.maximum(n_rows, 1)
-        return np.asarray(np.maximum(np.ceil(np.maximum(by_samples, by_weight)), 1.0))
 
 
 def best_of_ranks(found: SplitInfos, comm: Comm) -> SplitInfos:

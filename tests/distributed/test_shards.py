@@ -27,6 +27,13 @@ def test_reference_shards_equal_solo(name: str) -> None:
     assert {m.digest() for m in case.train_on_shards(3, device="reference")} == {digest}
 
 
+@pytest.mark.parametrize("name", ["binary 2 bits", "binary 5 bits regularised", "multiclass"])
+def test_unpacked_shards_equal_solo(name: str) -> None:
+    case = CASES[name]()
+    models = case.train_on_shards(3, n_jobs=1, packed=False)
+    assert {m.digest() for m in models} == {case.train().digest()}
+
+
 def test_more_ranks_than_features() -> None:
     case = CASES["tall narrow"]()
     assert {m.digest() for m in case.train_on_shards(4, n_jobs=1)} == {case.train().digest()}

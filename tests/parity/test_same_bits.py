@@ -52,7 +52,6 @@ def test_small_histogram_pool(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         def __init__(self, *args: object, n_slots: int = 2) -> None:
             super().__init__(*args)  # type: ignore[arg-type]
             self.n_slots = n_slots
-            self.reset()
 
     for n_slots in (2, 3, 7):
         monkeypatch.setattr(

@@ -53,7 +53,9 @@ def mapper_of(n_values: Sequence[int], has_missing: Sequence[bool]) -> BinMapper
 def binned(bins: NDArray[Any], n_values: Sequence[int], has_missing: Sequence[bool]) -> BinnedCase:
     """bins is (n_features, n_rows); bin n_values[f] is the missing one."""
     mapper = mapper_of(n_values, has_missing)
-    columns = [np.where(b == n, np.nan, b.astype(float)) for b, n in zip(bins, n_values, strict=True)]
+    columns = [
+        np.where(b == n, np.nan, b.astype(float)) for b, n in zip(bins, n_values, strict=True)
+    ]
     reference, _ = ReferenceBackend().bin_columns(columns, mapper)
     matrix, _ = cpu().bin_columns(columns, mapper)
     np.testing.assert_array_equal(reference.bins, bins)
@@ -114,7 +116,12 @@ def read_message(raw: NDArray[Any], width: int, packing: bool) -> Sums:
 
 
 def read_slot(
-    backend: CpuBackend, pool: NDArray[Any], slot: int, width: int, n_bins: int, packing: bool = True
+    backend: CpuBackend,
+    pool: NDArray[Any],
+    slot: int,
+    width: int,
+    n_bins: int,
+    packing: bool = True,
 ) -> Sums:
     raw = backend.read_histograms(pool, np.array([slot]), width, (0, n_bins), packing)
     return read_message(raw, width, packing)

@@ -84,7 +84,9 @@ def test_long_arrays_over_threads(simd: int, n_threads: int, rng: np.random.Gene
 
 def test_exp_is_close_to_libm(rng: np.random.Generator) -> None:
     x = np.concatenate([rng.uniform(-708, 709, 5000), rng.uniform(-2, 2, 5000), [-708.0, 709.0]])
-    worst = max(ulps(y, math.exp(v)) for v, y in zip(x.tolist(), exact_exp(x).tolist(), strict=True))
+    worst = max(
+        ulps(y, math.exp(v)) for v, y in zip(x.tolist(), exact_exp(x).tolist(), strict=True)
+    )
     assert worst <= 2.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 
 import numpy as np
 import pytest
@@ -10,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bitgrove import Dataset
+from bitgrove import Dataset, _core
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.boosting import Booster
 from bitgrove.distributed import SoloComm
-from bitgrove.grower import replay_best_first
+from bitgrove.histograms import WidthPlan
 from bitgrove.params import resolve
-from bitgrove.quantize import quantize
+from bitgrove.quantize import QuantizedGradients, quantize
 from bitgrove.sampling import rounding_key
-from bitgrove.splits import GainRules
+from bitgrove.splits import SPLIT_INFO, GainRules, no_splits
 from bitgrove.tree import Tree
 from cases import CASES, Case
 
@@ -45,7 +46,8 @@ class PlainGrower:
         packed = self.quantized.packed
         self.backend.build_histograms(pool, self.matrix, packed, rows, plan, True)  # type: ignore[arg-type]
         grad, hess = self.backend.row_sums(packed, rows)
-        least = self.rules.min_child_hess(np.array([len(rows)]), np.array([hess]))[0]
+        by_samples = (self.booster.params.min_child_samples - 0.5) * hess / len(rows)
+        least = max(math.ceil(max(by_samples, self.rules.min_child_hess)), 1)
         n_features = self.matrix.mapper.n_features
         splits = self.backend.find_splits(
             pool,
@@ -123,28 +125,74 @@ def test_frontier_equals_plain_best_first(name: str, alpha: float) -> None:
     assert splits_of(tree) == expected
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(0, 8), min_size=1, max_size=61), st.integers(1, 20), st.data())
-def test_replay_in_rounds_equals_replay_at_once(
-    values: list[int], n_splits: int, data: st.DataObject
-) -> None:
-    """Random full binary trees with many equal gains; children revealed in random batches."""
-    gains = [float(v) for v in values]
-    n_nodes = len(gains) - (len(gains) + 1) % 2
-    gains = gains[:n_nodes]
-    full = [2 * i + 1 if 2 * i + 2 < n_nodes else -1 for i in range(n_nodes)]
-    gains = [g if full[i] >= 0 else 0.0 for i, g in enumerate(gains)]  # the last row cannot split
-    expected, pending = replay_best_first(gains, full, n_splits)
-    assert not pending
-    known = [-1] * n_nodes
-    while True:
-        taken, pending = replay_best_first(gains, known, n_splits)
-        if not pending:
+def plain_replay(gains: list[float], n_splits: int) -> list[int]:
+    """Best-first over a complete binary tree; node i has the children 2 i + 1 and 2 i + 2."""
+    heap, taken, pushed = [(-gains[0], 0, 0)], [], 0
+    while heap and len(taken) < n_splits:
+        negative_gain, _, node = heapq.heappop(heap)
+        if negative_gain >= 0:
             break
-        n_batch = data.draw(st.integers(1, len(pending)))
-        for node in pending[:n_batch]:
-            known[node] = full[node]
-    assert taken == expected
+        taken.append(node)
+        for child in (2 * node + 1, 2 * node + 2):
+            if child < len(gains) and gains[child] > 0:
+                pushed += 1
+                heapq.heappush(heap, (-gains[child], pushed, child))
+    return taken
+
+
+def frontier_replay(gains: list[float], n_splits: int, n_slots: int, alpha: float) -> list[int]:
+    """The same tree through a Frontier that is told the gains round by round.
+
+    A node's place in the complete tree travels as its row range: node i holds 2^(depth from the
+    bottom) rows, so that (begin, rows) tells which node it is.
+    """
+    depth = 6
+    widths = WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 2**40, 2**40, 0))
+    frontier = _core.make_frontier(n_slots, n_splits + 1, -1, 1, 0.0, widths.limits)
+    frontier.start(0, 2**depth, 2**depth, 2**depth)
+    place: dict[int, int] = {}  # slot -> node, through the builds and subtractions
+
+    def search() -> None:
+        while (plan := frontier.next_search()) is not None:
+            builds, subtractions, slots, _, sums = plan
+            assert len(slots) == len(set(slots.tolist())) and max(slots) < n_slots
+            for begin, end, slot, *_ in builds.tolist():
+                level = depth - int(math.log2(end - begin))
+                place[slot] = 2**level - 1 + begin // (end - begin)
+            for large, small, *_ in subtractions.tolist():
+                sibling = place[small] + 1 if place[small] % 2 else place[small] - 1
+                assert place[large] == (place[small] - 1) // 2  # the slot held their parent
+                place[large] = sibling
+            found = no_splits(len(slots))
+            for i, slot in enumerate(slots.tolist()):
+                node = place[slot]
+                if node < len(gains) and gains[node] > 0:
+                    left = int(sums[i, 1]) // 2
+                    found[i] = (gains[node], 0, left, 0, node % 256, 1, 0)
+            frontier.record(found.view(np.uint8))
+
+    search()
+    while len(plan := frontier.next_batch(alpha, np.array([255]))):
+        n_left = (plan[:, 1] - plan[:, 0]) // 2
+        frontier.divide(n_left, n_left)
+        search()
+    splits = frontier.finish()[0].view(SPLIT_INFO)
+    return splits["bin"].tolist()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 8), min_size=1, max_size=63),
+    st.integers(1, 40),
+    st.integers(2, 40),
+    st.floats(0.01, 1.0),
+)
+def test_frontier_replay_equals_plain_replay(
+    values: list[int], n_splits: int, n_slots: int, alpha: float
+) -> None:
+    """Random trees with many equal gains, any number of slots, any share of pending nodes."""
+    gains = [float(v) for v in values]
+    assert frontier_replay(gains, n_splits, n_slots, alpha) == plain_replay(gains, n_splits)
 
 
 def test_rounds_are_few() -> None:

@@ -179,7 +179,7 @@ def test_unbiased_over_rows(x: float, h: float, key: int) -> None:
     ):
         scaled = value / unit
         up = scaled - math.floor(scaled)
-        # Six standard errors, and the 2^-32 by which the noise falls short of one.
+        # Six standard errors, and the little by which the noise falls short of one.
         tolerance = 6 * math.sqrt(up * (1 - up) / n) + 20 / n
         assert abs(integers[1:, column].mean() - scaled) <= tolerance
 

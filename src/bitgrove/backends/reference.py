@@ -104,10 +104,10 @@ class ReferenceBackend:
         nearest = np.full(n_rows, 0x8000000080000000, dtype=np.uint64)
         noise = row_hash(key, ids) if stochastic else nearest
         inverse_grad, inverse_hess, grad_limit, hess_limit = scales
-        g = _round(grad.astype(np.float64) * inverse_grad, noise >> np.uint64(32), grad_limit)
+        g = _round(grad.astype(np.float64) * inverse_grad, noise >> np.uint64(33), grad_limit)
         h = np.ones(n_rows, dtype=np.int64)
         if hess is not None:
-            low = noise & np.uint64(0xFFFFFFFF)
+            low = (noise & np.uint64(0xFFFFFFFF)) >> np.uint64(1)
             h = _round(hess.astype(np.float64) * inverse_hess, low, hess_limit)
         totals = (int(np.abs(g).sum()), int(h.sum()), int(((g == 0) & (h == 0)).sum()))
         return np.stack([g, h], axis=1), totals
@@ -234,8 +234,8 @@ class ReferenceBackend:
 
 
 def _round(x: F64, noise: NDArray[np.uint64], limit: float) -> I64:
-    """floor(x + noise), noise a 32-bit fraction of one; within the limit."""
-    shifted = x + noise.astype(np.float64) * (1.0 / 4294967296.0)
+    """floor(x + noise), noise a 31-bit fraction of one; within the limit."""
+    shifted = x + noise.astype(np.float64) * (1.0 / 2147483648.0)
     return np.clip(np.floor(shifted), -limit, limit).astype(np.int64)
 
 

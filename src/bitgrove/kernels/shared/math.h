@@ -94,7 +94,7 @@ BG_FN double exact_sigmoid(double x) { return 1.0 / (1.0 + exact_exp(-x)); }
 // Gradients are float32; denormals become zero because GPUs flush them.
 BG_FN float to_gradient(double x) {
   const float value = static_cast<float>(x);
-  return (value < 1.17549435e-38f && value > -1.17549435e-38f) ? 0.0f : value;
+  return ((value < 1.17549435e-38f) & (value > -1.17549435e-38f)) ? 0.0f : value;
 }
 
 }  // namespace bitgrove

@@ -18,12 +18,17 @@ BG_FN uint64_t row_hash(uint64_t key, uint64_t row) {
   return mix64(key + row * 0x9E3779B97F4A7C15ull);
 }
 
-// Noise of one half corresponds to rounding to the nearest: floor(x + 1/2).
+// One hash serves both halves: 31 bits of noise each (signed integers convert to float64 in one
+// instruction everywhere). Noise of one half is rounding to the nearest: floor(x + 1/2).
 constexpr uint64_t NEAREST_NOISE = 0x8000000080000000ull;
+BG_FN int32_t grad_noise(uint64_t hash) { return static_cast<int32_t>(hash >> 33); }
+BG_FN int32_t hess_noise(uint64_t hash) {
+  return static_cast<int32_t>(static_cast<uint32_t>(hash) >> 1);
+}
 
-// Rounds x down or up so that the mean over the noise is x; `noise` is a 32-bit fraction of one.
-BG_FN double round_with_noise(double x, uint32_t noise) {
-  const double shifted = x + static_cast<double>(noise) * (1.0 / 4294967296.0);
+// Rounds x down or up so that the mean over the noise is x; `noise` is a 31-bit fraction of one.
+BG_FN double round_with_noise(double x, int32_t noise) {
+  const double shifted = x + static_cast<double>(noise) * (1.0 / 2147483648.0);
   // floor by truncation: exact for |shifted| < 2^31, which quantize.py guarantees.
   const double truncated = static_cast<double>(static_cast<int32_t>(shifted));
   return truncated > shifted ? truncated - 1.0 : truncated;

@@ -1,0 +1,102 @@
+// Frontier for Python: plans out, findings in.
+#include "frontier.h"
+
+#include <optional>
+
+#include "numpy_arrays.h"
+#include "rooms.h"
+
+namespace bitgrove {
+namespace {
+
+Frontier make_frontier(int n_slots, int64_t num_leaves, int64_t max_depth, double min_child_samples,
+                       double min_child_hess, const WidthLimits& widths) {
+  require(n_slots >= 2 && num_leaves >= 2, "at least two slots and two leaves");
+  return Frontier(n_slots, {num_leaves, max_depth, min_child_samples, min_child_hess}, widths);
+}
+
+// begin, end, feature, bin, missing bin, default left of each node to divide.
+auto next_batch(Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
+  const std::vector<int>& batch = frontier.next_batch(alpha);
+  std::vector<int64_t> plan;
+  for (int id : batch) {
+    const FrontierNode& node = frontier.nodes()[id];
+    const SplitInfo& split = node.split;
+    require(split.feature >= 0 && split.feature < static_cast<int64_t>(missing_bin.shape(0)), "feature out of range");
+    plan.insert(plan.end(), {node.begin, node.end, split.feature, split.bin, missing_bin(split.feature), split.default_left});
+  }
+  return to_numpy(std::move(plan), {batch.size(), 6});
+}
+
+void divide(Frontier& frontier, Vector<const int64_t> local_left, Vector<const int64_t> all_left) {
+  require(local_left.shape(0) == all_left.shape(0), "counts differ in length");
+  frontier.divide(local_left.data(), all_left.data());
+}
+
+// (builds, subtractions, slots, widths, sums), or None when every child is known.
+nb::object next_search(Frontier& frontier) {
+  SearchPlan plan;
+  if (!frontier.next_search(plan)) return nb::none();
+  const size_t n_builds = plan.builds.size() / 6, n_steps = plan.subtractions.size() / 5, n = plan.slots.size();
+  return nb::make_tuple(to_numpy(std::move(plan.builds), {n_builds, 6}),
+                        to_numpy(std::move(plan.subtractions), {n_steps, 5}), to_numpy(std::move(plan.slots), {n}),
+                        to_numpy(std::move(plan.widths), {n}), to_numpy(std::move(plan.sums), {n, 3}));
+}
+
+void record(Frontier& frontier, Vector<const uint8_t> found) {
+  require(found.shape(0) == frontier.n_searched() * sizeof(SplitInfo), "one SplitInfo per searched node");
+  frontier.record(reinterpret_cast<const SplitInfo*>(found.data()));
+}
+
+// (splits as bytes, their numbers, children links, leaf numbers): numbers are rows, hess and left
+// rows of each split; begin, end, rows, grad and hess of each leaf.
+nb::tuple finish(const Frontier& frontier) {
+  const std::vector<int>& taken = frontier.taken();
+  const std::vector<FrontierNode>& nodes = frontier.nodes();
+  std::vector<int> split_of(nodes.size(), -1);
+  for (size_t i = 0; i < taken.size(); ++i) split_of[taken[i]] = static_cast<int>(i);
+  std::vector<uint8_t> splits(taken.size() * sizeof(SplitInfo));
+  std::vector<int64_t> facts, leaves;
+  std::vector<int32_t> links;
+  int32_t n_leaves = 0;
+  const auto add_leaf = [&](const FrontierNode& leaf) {
+    leaves.insert(leaves.end(), {leaf.begin, leaf.end, leaf.n_rows, leaf.grad, leaf.hess});
+    return ~n_leaves++;
+  };
+  for (size_t i = 0; i < taken.size(); ++i) {
+    const FrontierNode& node = nodes[taken[i]];
+    reinterpret_cast<SplitInfo*>(splits.data())[i] = node.split;
+    facts.insert(facts.end(), {node.n_rows, node.hess, nodes[node.first_child].n_rows});
+    for (int child : {node.first_child, node.first_child + 1})
+      links.push_back(split_of[child] >= 0 ? split_of[child] : add_leaf(nodes[child]));
+  }
+  if (taken.empty()) add_leaf(nodes[0]);
+  const size_t n = taken.size(), n_bytes = splits.size();
+  return nb::make_tuple(to_numpy(std::move(splits), {n_bytes}), to_numpy(std::move(facts), {n, 3}),
+                        to_numpy(std::move(links), {n, 2}),
+                        to_numpy(std::move(leaves), {static_cast<size_t>(n_leaves), 5}));
+}
+
+}  // namespace
+
+void init_frontier(nb::module_& m) {
+  nb::class_<WidthLimits>(m, "WidthLimits")
+      .def("__init__", [](WidthLimits* self, std::array<int64_t, 3> total_rows, std::array<int64_t, 4> local_rows,
+                          int64_t block_rows, int64_t least_block_rows) {
+        new (self) WidthLimits{total_rows, local_rows, block_rows, least_block_rows};
+      })
+      .def("total_width", &WidthLimits::total_width)
+      .def("local", &WidthLimits::local);
+  nb::class_<Frontier>(m, "Frontier")
+      .def("start", &Frontier::start)
+      .def("next_batch", &next_batch)
+      .def("divide", &divide)
+      .def("next_search", &next_search)
+      .def("record", &record)
+      .def("finish", &finish)
+      .def_prop_ro("n_rounds", &Frontier::n_rounds)
+      .def_prop_ro("widths_used", [](const Frontier& f) { return f.widths_used(); });
+  m.def("make_frontier", &make_frontier);
+}
+
+}  // namespace bitgrove

@@ -1,0 +1,134 @@
+"""The partition: stable, equal to the reference at every instruction set and thread count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from bitgrove.backends.reference import ReferenceBackend
+from kernel_cases import SIMD, BinnedCase, cpu, random_binned
+
+I64 = NDArray[np.int64]
+Rows = NDArray[np.int32]
+SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 4095, 4096, 4097, 8193, 10_000]
+
+
+def expected(case: BinnedCase, rows: Rows, plan: I64) -> tuple[Rows, list[int]]:
+    """The partition in plain Python."""
+    result, counts = rows.copy(), []
+    for begin, end, feature, split_bin, missing_bin, default_left in plan.tolist():
+        left, right = [], []
+        for row in rows[begin:end].tolist():
+            b = case.reference.bins[feature, row]
+            goes_left = default_left if b == missing_bin else b <= split_bin
+            (left if goes_left else right).append(row)
+        result[begin:end] = left + right
+        counts.append(len(left))
+    return result, counts
+
+
+def check(case: BinnedCase, rows: Rows, plan: I64, n_threads: tuple[int, ...] = (1, 2)) -> None:
+    wanted, counts = expected(case, rows, plan)
+    mine = rows.copy()
+    assert ReferenceBackend().partition(case.reference, mine, plan).tolist() == counts
+    np.testing.assert_array_equal(mine, wanted)
+    for simd in SIMD:
+        for n in n_threads:
+            mine = rows.copy()
+            assert cpu(n, simd).partition(case.cpu, mine, plan).tolist() == counts
+            np.testing.assert_array_equal(mine, wanted)
+
+
+@pytest.fixture(scope="module")
+def case() -> BinnedCase:
+    rng = np.random.default_rng(0)
+    return random_binned(rng, 12_000, [255, 2, 100, 1], [True, False, True, True])
+
+
+@pytest.mark.parametrize("default_left", [0, 1])
+@pytest.mark.parametrize("size", SIZES)
+def test_sizes_around_the_borders(case: BinnedCase, size: int, default_left: int) -> None:
+    rng = np.random.default_rng(size)
+    rows = np.sort(rng.permutation(12_000)[:size]).astype(np.int32)
+    plan = np.array([[0, size, 0, 100, 255, default_left]])
+    check(case, rows, plan)
+
+
+@pytest.mark.parametrize("split_bin", [0, 1, 126, 127, 128, 253, 254])
+def test_every_kind_of_bin(case: BinnedCase, split_bin: int) -> None:
+    """Bins are unsigned bytes: 128 and more are not negative, 255 is the missing one."""
+    rows = np.arange(3000, dtype=np.int32)
+    for default_left in (0, 1):
+        check(case, rows, np.array([[0, 3000, 0, split_bin, 255, default_left]]), (1,))
+
+
+def test_values_against_missing(case: BinnedCase) -> None:
+    """The last cut: all values left, missing right; and a feature with one value bin."""
+    rows = np.arange(5000, dtype=np.int32)
+    check(case, rows, np.array([[0, 5000, 2, 99, 100, 0], [0, 0, 3, 0, 1, 0]]))
+    check(case, rows, np.array([[0, 2500, 3, 0, 1, 0], [2500, 5000, 3, 0, 1, 1]]))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_all_rows_on_one_side(side: str) -> None:
+    case = random_binned(np.random.default_rng(1), 9000, [1, 10], [False, False])
+    rows = np.arange(9000, dtype=np.int32)
+    if side == "left":
+        plan = np.array([[0, 9000, 1, 9, 10, 1]])
+        assert cpu(2).partition(case.cpu, rows.copy(), plan).tolist() == [9000]
+    else:
+        rows = rows[case.reference.bins[1] > 0]
+        plan = np.array([[0, len(rows), 1, 0, 10, 1]])
+        assert cpu(2).partition(case.cpu, rows.copy(), plan).tolist() == [0]
+    check(case, rows, plan)
+
+
+def test_rows_keep_their_order(case: BinnedCase) -> None:
+    """Ascending rows stay ascending on both sides, over blocks and threads."""
+    rows = np.arange(12_000, dtype=np.int32)
+    n_left = int(cpu(4).partition(case.cpu, rows, np.array([[0, 12_000, 1, 0, 2, 1]]))[0])
+    assert np.all(np.diff(rows[:n_left]) > 0) and np.all(np.diff(rows[n_left:]) > 0)
+    assert 0 < n_left < 12_000
+
+
+def test_the_last_row_of_the_table() -> None:
+    """Gathers read 32 bits: the row at the very end must not read past the columns."""
+    for n in (1, 2, 3, 4, 16, 17):
+        case = random_binned(np.random.default_rng(n), n, [3, 200], [True, True])
+        rows = np.full(64, n - 1, dtype=np.int32)  # vectors full of the last row
+        check(case, rows, np.array([[0, 64, 1, 50, 200, 1]]))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from([300, 6000]))
+def test_batches_of_nodes(seed: int, n_nodes: int, n_rows: int) -> None:
+    """Several nodes in one call, with gaps between them that stay as they are."""
+    rng = np.random.default_rng(seed)
+    n_values = rng.integers(1, 256, size=3).tolist()
+    case = random_binned(rng, n_rows, n_values, (rng.random(3) < 0.5).tolist())
+    rows = rng.permutation(n_rows).astype(np.int32)
+    borders = np.sort(rng.integers(0, n_rows + 1, size=2 * n_nodes))
+    feature = rng.integers(0, 3, size=n_nodes)
+    missing_bin = case.mapper.missing_bin[feature]
+    split_bin = rng.integers(0, missing_bin)
+    default_left = rng.integers(0, 2, size=n_nodes)
+    plan = np.stack(
+        [borders[::2], borders[1::2], feature, split_bin, missing_bin, default_left], axis=1
+    )
+    check(case, rows, plan, (1, 2, 4))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [(0, 11, 0, 1, 3, 0), (-1, 5, 0, 1, 3, 0), (6, 5, 0, 1, 3, 0), (0, 5, 2, 1, 3, 0)],
+    ids=["end", "begin", "order", "feature"],
+)
+def test_wrong_calls_are_refused(step: tuple[int, ...]) -> None:
+    case = random_binned(np.random.default_rng(2), 10, [3, 3], [False, False])
+    rows = np.arange(10, dtype=np.int32)
+    with pytest.raises(ValueError, match="bitgrove core"):
+        cpu().partition(case.cpu, rows, np.array([step]))
+    np.testing.assert_array_equal(rows, np.arange(10))
