@@ -17,7 +17,7 @@
 namespace bitgrove {
 namespace {
 
-constexpr int64_t PREFETCH_ROWS = 16;
+constexpr int64_t PREFETCH_ROWS = 32;
 // Work worth waking a thread for: additions into bins, and subtractions of whole histograms.
 constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
 constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
@@ -60,8 +60,8 @@ void accumulate(const Source& source, const Task& task, typename Local::Sum* loc
   for (int64_t i = task.begin; i < task.end; ++i) {
     const int64_t row = rows[i];
     const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
-    __builtin_prefetch(tile + ahead * stride);
-    __builtin_prefetch(packed_rows + ahead);
+    __builtin_prefetch(tile + ahead * stride, 0, 2);
+    __builtin_prefetch(packed_rows + ahead, 0, 2);
     const uint8_t* bins = tile + row * stride;
     const typename Local::Sum value = convert<Local, Row>(packed_rows[row]);
     typename Local::Sum* feature = local;
@@ -178,7 +178,7 @@ void build_histograms(Matrix<uint8_t> pool, Vector<const uint8_t> tiles, int64_t
     const int64_t slot = plan(i, 2);
     require(slot >= 0 && slot < static_cast<int64_t>(pool.shape(0)), "slot out of range");
     require(0 <= node.begin && node.begin <= node.end && node.end <= n_listed && node.block_rows > 0, "bad node range");
-    require(node.local_width <= node.total_width &&
+    require(is_width(node.local_width) && is_width(node.total_width) && node.local_width <= node.total_width &&
             n_bins * (node.total_width / 4) <= static_cast<int64_t>(pool.shape(1)), "bad widths");
     node.slot = pool.data() + slot * pool.shape(1);
     nodes.push_back(node);
@@ -213,8 +213,8 @@ void subtract_histograms(Matrix<uint8_t> pool, Matrix<const int64_t> plan, int64
   for (size_t i = 0; i < plan.shape(0); ++i) {
     require(plan(i, 0) >= 0 && plan(i, 0) < static_cast<int64_t>(pool.shape(0)) && plan(i, 1) >= 0 &&
             plan(i, 1) < static_cast<int64_t>(pool.shape(0)), "slot out of range");
-    require(plan(i, 3) <= plan(i, 2) && plan(i, 4) <= plan(i, 2) &&
-            end * (plan(i, 2) / 4) <= static_cast<int64_t>(pool.shape(1)), "bad widths");
+    require(is_width(plan(i, 2)) && is_width(plan(i, 3)) && is_width(plan(i, 4)) && plan(i, 3) <= plan(i, 2) &&
+            plan(i, 4) <= plan(i, 2) && end * (plan(i, 2) / 4) <= static_cast<int64_t>(pool.shape(1)), "bad widths");
   }
   uint8_t* data = pool.data();
   const int64_t slot_bytes = pool.shape(1);

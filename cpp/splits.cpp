@@ -132,7 +132,7 @@ void find_splits(Matrix<const uint8_t> pool, Vector<const int64_t> slots, Vector
   std::vector<Node> nodes;
   for (int64_t i = 0; i < n_nodes; ++i) {
     require(slots(i) >= 0 && slots(i) < static_cast<int64_t>(pool.shape(0)), "slot out of range");
-    require(bin_offset(n_features) * (widths(i) / 4) <= static_cast<int64_t>(pool.shape(1)), "bad width");
+    require(is_width(widths(i)) && bin_offset(n_features) * (widths(i) / 4) <= static_cast<int64_t>(pool.shape(1)), "bad width");
     nodes.push_back({pool.data() + slots(i) * pool.shape(1), static_cast<int>(widths(i)), sums(i, 0), sums(i, 1), sums(i, 2)});
   }
   const GainRules gain_rules{nb::cast<double>(rules[0]), nb::cast<double>(rules[1]), nb::cast<double>(rules[2]),

@@ -7,6 +7,11 @@
 
 namespace bitgrove {
 
+// Checked before a parallel region starts: an exception inside one would end the process.
+inline bool is_width(int64_t half_bits) {
+  return half_bits == 8 || half_bits == 16 || half_bits == 32 || half_bits == 64;
+}
+
 template <class Visit>
 void visit_width(int half_bits, bool packed, Visit&& visit) {
   switch (half_bits) {

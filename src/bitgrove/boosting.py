@@ -220,18 +220,18 @@ def bin_training_set(
     Not so for a shard: its edges belong to the rows of all ranks, which may be others next time.
     """
     key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
-    if comm.size > 1 or key not in dataset.binned:
-        mapper = fit_edges(
-            dataset.columns,
-            params.max_bin,
-            params.bin_sample_rows,
-            first_row,
-            comm,
-            params.random_state,
-        )
-        matrix, missing = backend.bin_columns(dataset.columns, mapper)
-        matrix.mapper = mapper.with_missing(comm.allreduce_max(missing))
-        if comm.size > 1:
-            return matrix
+    if comm.size == 1 and key in dataset.binned:
+        return dataset.binned[key]
+    mapper = fit_edges(
+        dataset.columns,
+        params.max_bin,
+        params.bin_sample_rows,
+        first_row,
+        comm,
+        params.random_state,
+    )
+    matrix, missing = backend.bin_columns(dataset.columns, mapper)
+    matrix.mapper = mapper.with_missing(comm.allreduce_max(missing))
+    if comm.size == 1:
         dataset.binned[key] = matrix
-    return dataset.binned[key]
+    return matrix

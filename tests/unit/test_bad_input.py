@@ -62,6 +62,8 @@ TABLES = {
     "frame with complex": (pd.DataFrame({"z": X[:, 0] + 1j}), "column 'z'"),
     "frame with number-like text": (pd.DataFrame({"t": ["1"] * N}, dtype=object), "column 't'"),
     "frame with lists": (pl.DataFrame({"l": [[1.0, 2.0]] * N}), "column 'l'"),
+    "frame with arrays": (
+        pl.DataFrame({"m": pl.Series([[1.0, 2.0]] * N, dtype=pl.Array(pl.Float64, 2))}), "column 'm'"),
     "same name twice": (pd.DataFrame(X, columns=["a", "b", "a"]), "same name|'a' 2 times"),
     "names equal as text": (pd.DataFrame(X, columns=[1, "1", "b"]), "same name|string"),
 }  # fmt: skip

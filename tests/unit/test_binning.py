@@ -233,7 +233,7 @@ def test_float32_and_float64_get_the_same_bins(rng: np.random.Generator) -> None
 
 
 def test_the_sample_is_chosen_by_hash(rng: np.random.Generator) -> None:
-    """Edges depend on the sampled rows only: about sample_rows of them, the same for each column."""
+    """Edges depend on the sampled rows only: about sample_rows of them, the same everywhere."""
     x = rng.normal(size=10_000)
     limit = np.uint64((1000 << 64) // 10_000)
     ids = np.arange(77, 77 + 10_000, dtype=np.uint64)

@@ -236,6 +236,8 @@ def test_a_shard_is_binned_for_the_ranks_it_trains_with() -> None:
 
     digests(a, b)
     digests(c, d)
+    alone = {bg.train({**FAST, "objective": "regression"}, shard).digest() for shard in (a, d)}
+    assert alone == {digest(X[:60], Y[:60]), digest(X[180:] * 181, Y[180:])}
     together = np.concatenate([X[:60], X[180:] * 181])
     assert digests(a, d) == {digest(together, np.concatenate([Y[:60], Y[180:]]))}
 

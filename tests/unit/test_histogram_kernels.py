@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.binning import BinMapper
 from bitgrove.histograms import TOTAL_WIDTHS, WidthPlan
 from bitgrove.quantize import QuantizedGradients
 from kernel_cases import (
@@ -232,3 +233,19 @@ def test_wrong_calls_are_refused(step: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="packed rows differ"):
         plan = np.array([[0, 5, 0, 16, 16, 5]])
         backend.build_histograms(pool, case.cpu, packed[:9], rows, plan, True)
+
+
+def test_an_unknown_width_is_an_error_before_any_thread_starts() -> None:
+    """Inside a parallel region it would end the process."""
+    backend = CpuBackend(2)
+    mapper = BinMapper(np.zeros(0), np.zeros(2, dtype=np.int64), np.zeros(1, dtype=np.uint8))
+    matrix, _ = backend.bin_columns([np.zeros(100)], mapper)
+    rows, packed = np.arange(100, dtype=np.int32), np.zeros(100, dtype=np.int16)
+    pool = backend.new_pool(2, 1, 64)
+    for widths in ((24, 32), (16, 24), (16, 128), (32, 16)):
+        plan = np.array([[0, 100, 0, *widths, 10]], dtype=np.int64)
+        with pytest.raises(ValueError, match="widths"):
+            backend.build_histograms(pool, matrix, packed, rows, plan, True)
+    with pytest.raises(ValueError, match="widths"):
+        steps = np.array([[0, 1, 32, 24, 16]], dtype=np.int64)
+        backend.subtract_histograms(pool, steps, (0, 1), True)

@@ -78,8 +78,10 @@ def adversarial(local: int, half_bits: int) -> list[tuple[list[int], list[int]]]
 @pytest.mark.parametrize("packing", [True, False])
 @pytest.mark.parametrize(
     ("half_bits", "local", "total"),
-    [(8, 8, 16), (8, 8, 32), (8, 8, 64), (8, 16, 16), (8, 16, 32), (16, 16, 64)]
-    + [(32, 32, 32), (32, 32, 64), (32, 64, 64)],
+    [
+        *[(8, 8, 16), (8, 8, 32), (8, 8, 64), (8, 16, 16), (8, 16, 32)],
+        *[(16, 16, 64), (32, 32, 32), (32, 32, 64), (32, 64, 64)],
+    ],
 )
 def test_sums_at_the_limit(half_bits: int, local: int, total: int, packing: bool) -> None:
     """Gradients at +limit and -limit, hessians at 0 and at the maximum, in one accumulator."""

@@ -86,7 +86,7 @@ def test_any_gradients(values: list[float], bits: int | None, scale: str, key: i
         np.testing.assert_array_equal(found, integers)
         assert facts(quantized) == facts(expected)
     assert np.abs(integers[:, 0]).max() <= expected.grad_limit
-    assert 0 <= integers[:, 1].min() and integers[:, 1].max() <= expected.hess_limit
+    assert integers[:, 1].min() >= 0 and integers[:, 1].max() <= expected.hess_limit
     # No integer is a whole unit away from its value: nothing is clipped.
     for column, unit in ((0, expected.grad_scale), (1, expected.hess_scale)):
         exact = (grad if column == 0 else np.abs(grad)).astype(np.float64)

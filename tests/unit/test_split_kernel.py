@@ -111,9 +111,9 @@ def plain_gain(left: tuple[int, int], node: tuple[int, int], rules: GainRules) -
 
 
 def candidates(search: Search, node: Sums) -> list[tuple[float, int, int, int, tuple[int, int]]]:
-    """(gain, feature, bin, missing goes right, left sums) of every allowed split, by brute force."""
+    """(gain, feature, bin, missing goes right, left sums) of every allowed split."""
     found = []
-    sums, features, allowed, rules = search.arguments()
+    _, features, allowed, rules = search.arguments()
     for f in range(*features):
         bins = node[search.mapper.bin_offset[f] : search.mapper.bin_offset[f + 1]]
         total = tuple(int(s) for s in np.sum(bins, axis=0))

@@ -65,24 +65,7 @@ struct PairSum {
   Int hess;
 };
 
-template <class Int, int HalfBits>
-struct PairAs {
-  using Sum = PairSum<Int>;
-  static constexpr int half_bits = HalfBits;
-  static BG_FN Sum pack(int64_t grad, int64_t hess) {
-    return {static_cast<Int>(grad), static_cast<Int>(hess)};
-  }
-  static BG_FN int64_t grad(Sum sum) { return sum.grad; }
-  static BG_FN int64_t hess(Sum sum);
-  static BG_FN Sum add(Sum a, Sum b) {
-    return {static_cast<Int>(a.grad + b.grad), static_cast<Int>(a.hess + b.hess)};
-  }
-  static BG_FN Sum subtract(Sum a, Sum b) {
-    return {static_cast<Int>(a.grad - b.grad), static_cast<Int>(a.hess - b.hess)};
-  }
-};
-
-// The hessian half is unsigned at every width, packed or not, so that one planner serves both.
+// Unsigned arithmetic wraps, also where a hessian sum passes the middle of its range.
 template <class Int>
 struct UnsignedOf;
 template <>
@@ -92,12 +75,33 @@ struct UnsignedOf<int16_t> { using type = uint16_t; };
 template <>
 struct UnsignedOf<int32_t> { using type = uint32_t; };
 template <>
-struct UnsignedOf<int64_t> { using type = int64_t; };
+struct UnsignedOf<int64_t> { using type = uint64_t; };
 
 template <class Int, int HalfBits>
-BG_FN int64_t PairAs<Int, HalfBits>::hess(Sum sum) {
-  return static_cast<typename UnsignedOf<Int>::type>(sum.hess);
-}
+struct PairAs {
+  using Sum = PairSum<Int>;
+  using Unsigned = typename UnsignedOf<Int>::type;
+  static constexpr int half_bits = HalfBits;
+  static BG_FN Sum pack(int64_t grad, int64_t hess) {
+    return {static_cast<Int>(grad), static_cast<Int>(hess)};
+  }
+  static BG_FN int64_t grad(Sum sum) { return sum.grad; }
+  static BG_FN int64_t hess(Sum sum) {
+    return static_cast<int64_t>(static_cast<Unsigned>(sum.hess));
+  }
+  static BG_FN Int wrapped_sum(Int a, Int b) {
+    return static_cast<Int>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+  }
+  static BG_FN Int wrapped_difference(Int a, Int b) {
+    return static_cast<Int>(static_cast<Unsigned>(a) - static_cast<Unsigned>(b));
+  }
+  static BG_FN Sum add(Sum a, Sum b) {
+    return {wrapped_sum(a.grad, b.grad), wrapped_sum(a.hess, b.hess)};
+  }
+  static BG_FN Sum subtract(Sum a, Sum b) {
+    return {wrapped_difference(a.grad, b.grad), wrapped_difference(a.hess, b.hess)};
+  }
+};
 
 template <>
 struct Packed<64> : PairAs<int64_t, 64> {};
