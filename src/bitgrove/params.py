@@ -128,8 +128,9 @@ class TrainParams:
         "confidence. LightGBM `min_sum_hessian_in_leaf`; XGBoost's default is 1.",
         "min_sum_hessian_in_leaf min_sum_hessian min_sum_hessian_per_leaf")
     min_split_gain: float = _row("float", 0.0, SHAPE,
-        "A split must reduce the loss by more than this. Its scale is that of the loss, so try "
-        "powers of ten. LightGBM `min_gain_to_split`, XGBoost `gamma`.",
+        "A split must gain more than this, measured as LightGBM and XGBoost do (twice the reduction "
+        "of the loss). Its scale is that of the loss, so try powers of ten. LightGBM "
+        "`min_gain_to_split`, XGBoost `gamma`.",
         "min_gain_to_split gamma min_split_loss")
     reg_lambda: float = _row("float", 0.0, SHAPE,
         "L2 penalty on leaf values: shrinks leaves with little hessian most. Try 1 to 10 on small "
@@ -160,7 +161,7 @@ class TrainParams:
     gradient_bits: int | None = _row("int", 4, QUANTIZED,
         "Bits of the integers that gradients are rounded to. 2 and 3 are fastest, 4 rarely loses "
         "accuracy, 8 is close to full precision; None trains with about 24 bits. LightGBM's "
-        "`num_grad_quant_bins` counts values instead: its 4 is 2 bits here.",
+        "`num_grad_quant_bins` counts intervals instead: b bits are its 2^b - 2.",
         "grad_bits num_grad_bits", low=2, high=8, optional=True)
     rounding: str = _row("choice", "stochastic", QUANTIZED,
         "How gradients become integers. `stochastic` is right on average, so errors cancel in "
@@ -222,8 +223,8 @@ class TrainParams:
         "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "
         "a little more work thrown away.", high=1, low_open=True, affects_model=False)
     verbosity: int = _row("int", 0, EXECUTION,
-        "-1: silent, 0: warnings, 1: also the metrics of each iteration, 2: also timings.",
-        "verbose", low=-1, high=2, affects_model=False)
+        "1 prints the metrics of each iteration to standard error; 0 and -1 are silent.",
+        "verbose", low=-1, high=1, affects_model=False)
     progress: bool = _row("bool", False, EXECUTION, "Show a progress bar.", affects_model=False)
 # fmt: on
 

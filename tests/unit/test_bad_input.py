@@ -63,7 +63,7 @@ TABLES = {
     "frame with number-like text": (pd.DataFrame({"t": ["1"] * N}, dtype=object), "column 't'"),
     "frame with lists": (pl.DataFrame({"l": [[1.0, 2.0]] * N}), "column 'l'"),
     "frame with arrays": (
-        pl.DataFrame({"m": pl.Series([[1.0, 2.0]] * N, dtype=pl.Array(pl.Float64, 2))}), "column 'm'"),
+        pl.DataFrame({"m": [[1.0, 2.0]] * N}, schema={"m": pl.Array(pl.Float64, 2)}), "column 'm'"),
     "same name twice": (pd.DataFrame(X, columns=["a", "b", "a"]), "same name|'a' 2 times"),
     "names equal as text": (pd.DataFrame(X, columns=[1, "1", "b"]), "same name|string"),
 }  # fmt: skip
