@@ -47,14 +47,6 @@ void read_values(const Column& column, int64_t begin, int64_t n, double* out) {
   }
 }
 
-// bin = number of edges below the value: x <= edge[b] puts x into bin b or lower.
-int count_below(const Edges& edges, double x) {
-  int position = 0;
-  for (int step = BINS_PER_FEATURE / 2; step > 0; step /= 2)
-    position += step * static_cast<int>(edges.values[position + step - 1] < x);
-  return position;
-}
-
 #if defined(__x86_64__)
 // Two counts of sixteen instead of eight dependent steps: which group of edges, where in it.
 BG_TARGET_AVX512 int count_below_avx512(const Edges& edges, double x) {
@@ -88,7 +80,7 @@ bool find_bins(const double* values, int64_t n, const Edges& edges, uint8_t* bin
   for (int64_t i = 0; i < n; ++i) {
     const bool is_missing = values[i] != values[i];
     any_missing |= is_missing;
-    bins[i] = static_cast<uint8_t>(is_missing ? edges.n_edges + 1 : count_below(edges, values[i]));
+    bins[i] = static_cast<uint8_t>(is_missing ? edges.n_edges + 1 : count_below(edges.values, values[i]));
   }
   return any_missing;
 }

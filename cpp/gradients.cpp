@@ -63,8 +63,9 @@ void softmax(Matrix<const double> scores, Vector<const double> label, Optional<c
       const double wi = w ? static_cast<double>(w[i]) : 1.0;
       for (int64_t k = 0; k < n_classes; ++k) {
         const double pk = p[k] / total;
-        g[k * n + i] = to_gradient((pk - (y[i] == static_cast<double>(k) ? 1.0 : 0.0)) * wi);
-        h[k * n + i] = to_gradient(((factor * pk) * (1.0 - pk)) * wi);
+        const GradientPair pair = softmax_pair(pk, y[i] == static_cast<double>(k), factor);
+        g[k * n + i] = to_gradient(pair.grad * wi);
+        h[k * n + i] = to_gradient(pair.hess * wi);
       }
     }
   });

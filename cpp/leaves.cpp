@@ -82,7 +82,7 @@ int leaf_of(const BinnedTree& tree, const TileView& tiles, int64_t row) {
   int node = 0;
   while (node >= 0) {
     const uint8_t bin = tiles.bin(row, tree.feature[node]);
-    const bool left = bin == tree.missing_bin[node] ? tree.default_left[node] != 0 : bin <= tree.bin[node];
+    const bool left = goes_left(bin, tree.bin[node], tree.missing_bin[node], tree.default_left[node] != 0);
     node = left ? tree.left[node] : tree.right[node];
   }
   return ~node;

@@ -14,6 +14,7 @@
 
 #include "parallel.h"
 #include "rooms.h"
+#include "tiles.h"
 
 namespace bitgrove {
 namespace {
@@ -38,13 +39,11 @@ struct Halves {
   int32_t left[BLOCK + SLACK], right[BLOCK + SLACK];
 };
 
-bool goes_left(const Split& s, uint8_t bin) { return bin <= s.bin || (s.default_left && bin == s.missing_bin); }
-
 int64_t divide_scalar(const Split& s, const int32_t* rows, int64_t from, int64_t n, int64_t n_left, Halves& out) {
   int64_t n_right = from - n_left;
   for (int64_t i = from; i < n; ++i) {
     const int32_t row = rows[i];
-    const bool left = goes_left(s, s.column[row]);
+    const bool left = goes_left(s.column[row], s.bin, s.missing_bin, s.default_left);
     out.left[n_left] = row;
     out.right[n_right] = row;
     n_left += left;

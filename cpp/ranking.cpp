@@ -46,8 +46,7 @@ void lambdas_of(const Query& q, const Rules& rules, std::vector<int64_t>& order,
       const double gap = q.score[high] - q.score[low];
       const double gain = rules.label_gain[static_cast<int64_t>(q.label[high])] -
                           rules.label_gain[static_cast<int64_t>(q.label[low])];
-      double weight = (gain * (rules.discount[i] - rules.discount[j])) * q.inverse_max_dcg;
-      if (scaled) weight = weight / (0.01 + std::fabs(gap));
+      const double weight = pair_weight(gain, rules.discount[i] - rules.discount[j], q.inverse_max_dcg, gap, scaled);
       const GradientPair pair = pair_lambda(gap, weight, rules.sigmoid);
       const int64_t lambda = fixed(pair.grad * q.unit), hess = fixed(pair.hess * q.unit);
       sums[2 * high] += lambda;
@@ -57,8 +56,7 @@ void lambdas_of(const Query& q, const Rules& rules, std::vector<int64_t>& order,
       total -= 2 * lambda;
     }
   const double sum = static_cast<double>(total) / q.unit;
-  double norm = 1.0;
-  if (rules.normalise && sum > 0.0) norm = (exact_log(1.0 + sum) * LOG2_E) / sum;
+  const double norm = rules.normalise ? query_norm(sum) : 1.0;
   for (int64_t i = 0; i < n; ++i) {
     const double w = q.weight ? static_cast<double>(q.weight[i]) : 1.0;
     q.grad[i] = to_gradient(((static_cast<double>(sums[2 * i]) / q.unit) * norm) * w);

@@ -254,8 +254,6 @@ def rows_for_prediction(X: Any, feature_names: list[str]) -> NDArray[Any]:
         )
     if table.shape[1] != n_features:
         raise DataError(f"X has {table.shape[1]} features, but the model expects {n_features}")
-    if len(table) == 0:
-        raise DataError("X has 0 sample(s) while a minimum of 1 is required.")
     return table
 
 

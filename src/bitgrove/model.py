@@ -26,7 +26,7 @@ from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.objectives import scores_to_predictions
 from bitgrove.params import OBJECTIVES
 from bitgrove.predict import predict_leaves, predict_scores
-from bitgrove.tree import Forest, Tree
+from bitgrove.tree import Tree, make_forest
 
 if TYPE_CHECKING:
     from bitgrove.boosting import TrainInfo
@@ -73,7 +73,7 @@ class Model:
         self.classes, self.classes_dtype = _plain_classes(classes, classes_dtype)
         self.best_iteration = None if best_iteration is None else operator.index(best_iteration)
         self.info = info
-        self._forest: Forest | None = None
+        self._forest: Any = None
         _check_outputs(self)
         _check_names_and_params(self)
 
@@ -92,10 +92,10 @@ class Model:
         return len(self.trees) // self.n_outputs
 
     @property
-    def forest(self) -> Forest:
+    def forest(self) -> Any:
         """All trees in flat arrays, made once."""
         if self._forest is None:
-            self._forest = Forest.from_trees(self.trees, self.n_outputs)
+            self._forest = make_forest(self.trees, self.n_features)
         return self._forest
 
     def class_labels(self) -> npt.NDArray[Any] | None:

@@ -1,28 +1,19 @@
 """The finished tree and the forest: flat arrays that predict, save and load work on.
 
 Owns Tree (one tree, in the canonical order of best-first growth: split i was the i-th split taken)
-and Forest (all trees concatenated, in the layout of the prediction kernel).
+and make_forest (all trees in the layout of the prediction kernels).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Mirrors ForestNode in cpp/predict.cpp.
-FOREST_NODE = np.dtype(
-    [
-        ("threshold", "<f8"),
-        ("feature", "<i4"),
-        ("left", "<i4"),
-        ("right", "<i4"),
-        ("default_left", "<i4"),
-    ]
-)
-
+from bitgrove import _core
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -55,30 +46,26 @@ class Tree:
         return len(self.leaf_value)
 
 
-@dataclass(frozen=True, eq=False)
-class Forest:
-    """All trees of a model, concatenated; tree t belongs to output t % n_outputs."""
+def concatenate(trees: Sequence[Tree], name: str, dtype: str) -> NDArray[Any]:
+    """One array of all trees, end to end."""
+    parts = [getattr(tree, name) for tree in trees]
+    return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
 
-    nodes: NDArray[np.void]
-    split_offset: NDArray[np.int64]
-    leaf_offset: NDArray[np.int64]
-    leaf_value: NDArray[np.float64]
-    n_outputs: int
 
-    @property
-    def n_trees(self) -> int:
-        return len(self.split_offset) - 1
-
-    @classmethod
-    def from_trees(cls, trees: Sequence[Tree], n_outputs: int) -> Forest:
-        split_offset = np.zeros(len(trees) + 1, dtype=np.int64)
-        leaf_offset = np.zeros(len(trees) + 1, dtype=np.int64)
-        np.cumsum([tree.n_splits for tree in trees], out=split_offset[1:])
-        np.cumsum([tree.n_leaves for tree in trees], out=leaf_offset[1:])
-        nodes = np.zeros(int(split_offset[-1]), dtype=FOREST_NODE)
-        for name in FOREST_NODE.names or ():
-            if trees:
-                nodes[name] = np.concatenate([getattr(tree, name) for tree in trees])
-        values = [tree.leaf_value for tree in trees]
-        leaf_value = np.concatenate(values) if values else np.zeros(0)
-        return cls(nodes, split_offset, leaf_offset, leaf_value, n_outputs)
+def make_forest(trees: Sequence[Tree], n_features: int) -> Any:
+    """All trees in the layout of cpp/forest.h, for the prediction kernels."""
+    split_offset = np.zeros(len(trees) + 1, dtype=np.int64)
+    leaf_offset = np.zeros(len(trees) + 1, dtype=np.int64)
+    np.cumsum([tree.n_splits for tree in trees], out=split_offset[1:])
+    np.cumsum([tree.n_leaves for tree in trees], out=leaf_offset[1:])
+    return _core.make_forest(
+        split_offset,
+        leaf_offset,
+        concatenate(trees, "feature", "i4"),
+        concatenate(trees, "threshold", "f8"),
+        concatenate(trees, "default_left", "u1"),
+        concatenate(trees, "left", "i4"),
+        concatenate(trees, "right", "i4"),
+        concatenate(trees, "leaf_value", "f8"),
+        n_features,
+    )

@@ -76,8 +76,9 @@ def test_tables(kind: str) -> None:
         bg.Dataset(wrong)
     with pytest.raises(Refusal, match=message):
         BitGroveRegressor(**FAST).fit(wrong, Y)
-    with pytest.raises(Refusal, match=f"{message}|columns|features"):
-        train().predict(wrong)
+    if kind != "no rows":  # no rows have no predictions
+        with pytest.raises(Refusal, match=f"{message}|columns|features"):
+            train().predict(wrong)
 
 
 def test_text_that_looks_like_numbers_and_masks_are_refused() -> None:

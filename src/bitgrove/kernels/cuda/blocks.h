@@ -1,0 +1,50 @@
+// How threads share work: which node a block belongs to, and sums over warps and blocks.
+#pragma once
+
+#include "layouts.h"
+
+namespace bitgrove {
+
+typedef unsigned long long Word64;  // what 64-bit atomics take
+constexpr unsigned ALL_LANES = 0xFFFFFFFFu;
+constexpr int WARP = 32;
+
+// A batch's blocks are numbered node by node: node i has [first_block[i], first_block[i + 1]).
+struct NodeBlock {
+  int64_t node, index, n_blocks;
+};
+
+BG_FN NodeBlock node_block(const int64_t* first_block, int64_t n_nodes, int64_t block) {
+  int64_t low = 0, high = n_nodes - 1;
+  while (low < high) {
+    const int64_t middle = (low + high + 1) / 2;
+    if (first_block[middle] <= block)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return {low, block - first_block[low], first_block[low + 1] - first_block[low]};
+}
+
+BG_FN void atomic_add(int64_t* address, int64_t value) {
+  atomicAdd(reinterpret_cast<Word64*>(address), static_cast<Word64>(value));
+}
+
+BG_FN int64_t warp_sum(int64_t value) {
+  for (int step = WARP / 2; step > 0; step /= 2) value += __shfl_xor_sync(ALL_LANES, value, step);
+  return value;
+}
+
+// The block's sum, in thread 0 alone; `partial` has room for one number per warp.
+BG_FN int64_t block_sum(int64_t value, int64_t* partial) {
+  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  value = warp_sum(value);
+  __syncthreads();
+  if (lane == 0) partial[warp] = value;
+  __syncthreads();
+  if (threadIdx.x == 0)
+    for (int w = 1; w < blockDim.x / WARP; ++w) value += partial[w];
+  return value;
+}
+
+}  // namespace bitgrove

@@ -1,0 +1,235 @@
+// Histograms of a batch of nodes: one block per (node, block of rows, tile of 32 features).
+//
+// A block adds its rows into shared memory, with native 32-bit atomics only:
+//   1 word   16 + 16 bits packed, where the plan proved that the block's rows cannot overflow;
+//   2 words  gradient and hessian, 32 bits each: enough for 2^15 rows of 16 + 16 bits;
+//   3 words  their low 20 bits apart, their high bits packed 16 + 16: enough for 2^12 rows of
+//            |grad| < 2^23 and hess < 2^24, the integers of full precision.
+// It then adds them to the node's slot, which holds 32 + 32 or 64 + 64 bits (one width per pool).
+//
+// A bin has 32 columns, one per shared-memory bank. A lane reads four features of a row; lanes of
+// neighbouring rows start at different ones, so a warp's 32 additions hit 32 banks. In narrower
+// tiles, groups of rows have columns of their own, which are added up at the end.
+#include "blocks.h"
+#include "layouts.h"
+#include "tiles.h"
+
+namespace bitgrove {
+
+constexpr int COLUMNS = 32;
+constexpr int WORD_STRIDE = BINS_PER_FEATURE * COLUMNS;
+constexpr int SPLIT_BITS = 20;
+constexpr int64_t LOW_PART = (1 << SPLIT_BITS) - 1;
+
+struct Build {
+  int64_t begin, end, slot, local_width, total_width, block_rows;
+};
+
+struct Source {
+  const uint8_t* tiles;
+  int64_t n_rows, n_features;
+  const int64_t* bin_offset;
+  const int32_t* rows;
+};
+
+struct Pool {
+  int64_t* data;
+  int64_t n_bins;
+  bool wide;  // 64 + 64 bits
+};
+
+// How the sums of one bin lie in shared memory.
+template <int Words>
+struct Local;
+
+template <>
+struct Local<1> {
+  static BG_FN void add(uint32_t* at, int64_t grad, int64_t hess) {
+    atomicAdd(at, static_cast<uint32_t>(Packed<16>::pack(grad, hess)));
+  }
+  static BG_FN void read(const uint32_t* at, int64_t& grad, int64_t& hess) {
+    const int32_t sum = static_cast<int32_t>(*at);
+    grad += Packed<16>::grad(sum);
+    hess += Packed<16>::hess(sum);
+  }
+};
+
+template <>
+struct Local<2> {
+  static BG_FN void add(uint32_t* at, int64_t grad, int64_t hess) {
+    atomicAdd(at, static_cast<uint32_t>(grad));
+    atomicAdd(at + WORD_STRIDE, static_cast<uint32_t>(hess));
+  }
+  static BG_FN void read(const uint32_t* at, int64_t& grad, int64_t& hess) {
+    grad += static_cast<int32_t>(at[0]);
+    hess += at[WORD_STRIDE];
+  }
+};
+
+template <>
+struct Local<3> {
+  static BG_FN void add(uint32_t* at, int64_t grad, int64_t hess) {
+    atomicAdd(at, static_cast<uint32_t>(grad & LOW_PART));
+    atomicAdd(at + WORD_STRIDE, static_cast<uint32_t>(hess & LOW_PART));
+    const int32_t high = Packed<16>::pack(grad >> SPLIT_BITS, hess >> SPLIT_BITS);
+    atomicAdd(at + 2 * WORD_STRIDE, static_cast<uint32_t>(high));
+  }
+  static BG_FN void read(const uint32_t* at, int64_t& grad, int64_t& hess) {
+    const int32_t high = static_cast<int32_t>(at[2 * WORD_STRIDE]);
+    grad += Packed<16>::grad(high) * (LOW_PART + 1) + at[0];
+    hess += Packed<16>::hess(high) * (LOW_PART + 1) + at[WORD_STRIDE];
+  }
+};
+
+// Lanes per row: 8, 4, 2 or 1 for tiles of 32, 16, 8 or 4 bytes per row.
+template <class Row, int Words, int Lanes>
+__device__ void accumulate(const Source& source, const typename Row::Sum* packed, const uint8_t* tile,
+                           int64_t begin, int64_t end, uint32_t* local) {
+  const int lane = threadIdx.x % WARP, group = lane % Lanes, turn = lane / Lanes;
+  const uint32_t* bins = reinterpret_cast<const uint32_t*>(tile) + group;
+  uint32_t* column[4];
+  for (int s = 0; s < 4; ++s) column[s] = local + (turn / 4) * (4 * Lanes) + 4 * group + (s + turn) % 4;
+  for (int64_t first = begin + (threadIdx.x / WARP) * WARP; first < end; first += blockDim.x) {
+    // Lanes past the end add zeros of row 0: nothing.
+    const bool inside = first + lane < end;
+    const int32_t row = inside ? source.rows[first + lane] : 0;
+    const typename Row::Sum value = inside ? packed[row] : typename Row::Sum{};
+    uint32_t four_bins[Lanes];
+    typename Row::Sum values[Lanes];
+#pragma unroll
+    for (int step = 0; step < Lanes; ++step) {
+      const int from = step * (WARP / Lanes) + turn;
+      const int64_t other = __shfl_sync(ALL_LANES, row, from);
+      values[step] = static_cast<typename Row::Sum>(__shfl_sync(ALL_LANES, value, from));
+      const uint32_t word = bins[other * Lanes];
+      four_bins[step] = __funnelshift_r(word, word, 8 * (turn % 4));
+    }
+#pragma unroll
+    for (int step = 0; step < Lanes; ++step)
+#pragma unroll
+      for (int s = 0; s < 4; ++s)
+        Local<Words>::add(column[s] + ((four_bins[step] >> (8 * s)) & 0xFFu) * COLUMNS,
+                          Row::grad(values[step]), Row::hess(values[step]));
+  }
+}
+
+// Moves column c of bin b to (c + b) % 32: afterwards a warp can read 32 bins of one column, or 32
+// columns of one bin, from 32 banks.
+template <int Words>
+__device__ void rotate_columns(uint32_t* local) {
+  const int lane = threadIdx.x % WARP, n_warps = blockDim.x / WARP;
+  for (int square = threadIdx.x / WARP; square < Words * BINS_PER_FEATURE / WARP; square += n_warps) {
+    uint32_t* words = local + square * WARP * COLUMNS;
+    uint32_t held[WARP];
+#pragma unroll
+    for (int b = 0; b < WARP; ++b) held[b] = words[b * COLUMNS + lane];
+    __syncwarp();
+#pragma unroll
+    for (int b = 0; b < WARP; ++b) words[b * COLUMNS + (lane + b) % COLUMNS] = held[b];
+  }
+}
+
+// Adds to the slot, or just writes where the node has no other block.
+BG_FN void flush_bin(const Pool& pool, int64_t bin, int64_t grad, int64_t hess, bool alone) {
+  if (pool.wide) {
+    int64_t* at = pool.data + 2 * bin;
+    if (alone) {
+      at[0] = grad;
+      at[1] = hess;
+    } else {
+      if (grad != 0) atomic_add(at, grad);
+      if (hess != 0) atomic_add(at + 1, hess);
+    }
+    return;
+  }
+  const int64_t sum = Packed<32>::pack(grad, hess);
+  if (alone)
+    pool.data[bin] = sum;
+  else if (sum != 0)
+    atomic_add(pool.data + bin, sum);
+}
+
+template <int Words>
+__device__ void flush(const Source& source, int tile, const uint32_t* local, Pool pool, int64_t slot, bool alone) {
+  const int first = tile * TILE_FEATURES, n_features = static_cast<int>(source.n_features);
+  const int n_here = TileView::features_of(tile, n_features), stride = TileView::stride_of(tile, n_features);
+  const int lane = threadIdx.x % WARP, n_warps = blockDim.x / WARP;
+  constexpr int GROUPS = BINS_PER_FEATURE / WARP;
+  for (int task = threadIdx.x / WARP; task < n_here * GROUPS; task += n_warps) {
+    const int feature = task / GROUPS, bin = (task % GROUPS) * WARP + lane;
+    const int64_t offset = source.bin_offset[first + feature];
+    if (bin >= source.bin_offset[first + feature + 1] - offset) continue;
+    int64_t grad = 0, hess = 0;
+    for (int column = feature; column < COLUMNS; column += stride)
+      Local<Words>::read(local + bin * COLUMNS + (column + bin) % COLUMNS, grad, hess);
+    flush_bin(pool, slot * pool.n_bins + offset + bin, grad, hess, alone);
+  }
+}
+
+template <class Row, int Words>
+__device__ void build(const Source& source, const void* packed_rows, const Pool& pool, const Build* plan,
+                      const int64_t* first_block, int64_t n_nodes, uint32_t* local) {
+  const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
+  const Build node = plan[block.node];
+  const int64_t begin = node.begin + block.index * node.block_rows;
+  const int64_t end = begin + node.block_rows < node.end ? begin + node.block_rows : node.end;
+  const int tile = blockIdx.y;
+  for (int i = threadIdx.x; i < Words * WORD_STRIDE; i += blockDim.x) local[i] = 0;
+  __syncthreads();
+  const auto* packed = static_cast<const typename Row::Sum*>(packed_rows);
+  const uint8_t* bins = source.tiles + TileView::offset_of(tile, source.n_rows);
+  switch (TileView::stride_of(tile, static_cast<int>(source.n_features))) {
+    case 4: accumulate<Row, Words, 1>(source, packed, bins, begin, end, local); break;
+    case 8: accumulate<Row, Words, 2>(source, packed, bins, begin, end, local); break;
+    case 16: accumulate<Row, Words, 4>(source, packed, bins, begin, end, local); break;
+    default: accumulate<Row, Words, 8>(source, packed, bins, begin, end, local); break;
+  }
+  __syncthreads();
+  rotate_columns<Words>(local);
+  __syncthreads();
+  flush<Words>(source, tile, local, pool, node.slot, block.n_blocks == 1);
+}
+
+}  // namespace bitgrove
+
+using namespace bitgrove;
+
+#define BUILD_KERNEL(WORDS, HALF_BITS, THREADS)                                                              \
+  extern "C" __global__ void __launch_bounds__(THREADS) build_##WORDS##_##HALF_BITS(                        \
+      int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows, int64_t n_features, \
+      const int64_t* bin_offset, const int32_t* rows, const void* packed, const Build* plan,                 \
+      const int64_t* first_block, int64_t n_nodes) {                                                         \
+    extern __shared__ uint32_t local[];                                                                      \
+    const Source source{tiles, n_rows, n_features, bin_offset, rows};                                        \
+    build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0}, plan, first_block,        \
+                                    n_nodes, local);                                                         \
+  }
+
+BUILD_KERNEL(1, 8, 512)
+BUILD_KERNEL(1, 16, 512)
+BUILD_KERNEL(2, 8, 512)
+BUILD_KERNEL(2, 16, 512)
+BUILD_KERNEL(3, 32, 1024)
+
+// Zeroes the slots of nodes that several blocks, or none, will add to.
+extern "C" __global__ void clear_slots(int64_t* pool, int64_t slot_size, const Build* plan,
+                                       const int64_t* first_block, int64_t blocks_per_slot) {
+  const int64_t node = blockIdx.x / blocks_per_slot, part = blockIdx.x % blocks_per_slot;
+  if (first_block[node + 1] - first_block[node] == 1) return;
+  int64_t* slot = pool + plan[node].slot * slot_size;
+  for (int64_t i = part * blockDim.x + threadIdx.x; i < slot_size; i += blocks_per_slot * blockDim.x) slot[i] = 0;
+}
+
+struct Subtraction {
+  int64_t parent, built, parent_width, built_width, out_width;
+};
+
+// parent slot -= built slot; one subtraction serves both halves, packed or apart.
+extern "C" __global__ void subtract_slots(int64_t* pool, int64_t slot_size, const Subtraction* plan, int64_t begin,
+                                          int64_t end, int64_t blocks_per_slot) {
+  const int64_t pair = blockIdx.x / blocks_per_slot, part = blockIdx.x % blocks_per_slot;
+  int64_t* parent = pool + plan[pair].parent * slot_size;
+  const int64_t* built = pool + plan[pair].built * slot_size;
+  for (int64_t i = begin + part * blockDim.x + threadIdx.x; i < end; i += blocks_per_slot * blockDim.x)
+    parent[i] = Packed<32>::subtract(parent[i], built[i]);
+}

@@ -1,0 +1,97 @@
+// Stable partition of each node's rows by its split, for a batch of nodes at once.
+//
+// `divide` splits every block of rows on its own, left rows first; `place`, after the counts are
+// known, copies each block's two halves to their places. Rows of a node stay in ascending order.
+#include "blocks.h"
+#include "layouts.h"
+#include "tiles.h"
+
+namespace bitgrove {
+
+constexpr int THREADS = 512;
+constexpr int WARPS = THREADS / WARP;
+constexpr int ROWS_PER_LANE = 8;
+constexpr int WARP_ROWS = WARP * ROWS_PER_LANE;
+constexpr int BLOCK_ROWS = THREADS * ROWS_PER_LANE;
+
+struct Split {
+  int64_t begin, end, feature, bin, missing_bin, default_left;
+};
+
+}  // namespace bitgrove
+
+using namespace bitgrove;
+
+// A warp owns 256 consecutive rows and takes 32 of them at a time.
+extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* rows, int32_t* scratch,
+                                                             const uint8_t* columns, int64_t column_stride,
+                                                             const Split* plan, const int64_t* first_block,
+                                                             int64_t n_nodes, int64_t* n_left) {
+  const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
+  const Split split = plan[block.node];
+  const uint8_t* column = columns + split.feature * column_stride;
+  const int64_t begin = split.begin + block.index * BLOCK_ROWS;
+  const int64_t n_block = split.end - begin < BLOCK_ROWS ? split.end - begin : BLOCK_ROWS;
+  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  int32_t mine[ROWS_PER_LANE];
+  unsigned lefts[ROWS_PER_LANE];
+  int left_here = 0;
+#pragma unroll
+  for (int k = 0; k < ROWS_PER_LANE; ++k) {
+    const int at = warp * WARP_ROWS + k * WARP + lane;
+    const bool inside = at < n_block;
+    mine[k] = inside ? rows[begin + at] : 0;
+    const bool left = inside && goes_left(column[mine[k]], static_cast<int>(split.bin),
+                                          static_cast<int>(split.missing_bin), split.default_left != 0);
+    lefts[k] = __ballot_sync(ALL_LANES, left);
+    left_here += __popc(lefts[k]);
+  }
+  __shared__ int left_of_warp[WARPS];
+  if (lane == 0) left_of_warp[warp] = left_here;
+  __syncthreads();
+  int left_before = 0, left_total = 0;
+  for (int w = 0; w < WARPS; ++w) {
+    left_before += w < warp ? left_of_warp[w] : 0;
+    left_total += left_of_warp[w];
+  }
+  const unsigned lower_lanes = (1u << lane) - 1u;
+#pragma unroll
+  for (int k = 0; k < ROWS_PER_LANE; ++k) {
+    const int at = warp * WARP_ROWS + k * WARP + lane;
+    const int rank = left_before + __popc(lefts[k] & lower_lanes);  // left rows before this one
+    if (at < n_block) scratch[begin + ((lefts[k] >> lane) & 1u ? rank : left_total + at - rank)] = mine[k];
+    left_before += __popc(lefts[k]);
+  }
+  if (threadIdx.x == 0) n_left[blockIdx.x] = left_total;
+}
+
+// Every block adds up the counts of its node itself: cheaper than a launch of its own.
+extern "C" __global__ void __launch_bounds__(THREADS) place(int32_t* rows, const int32_t* scratch, const Split* plan,
+                                                            const int64_t* first_block, int64_t n_nodes,
+                                                            const int64_t* n_left, int64_t* node_left) {
+  const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
+  const Split split = plan[block.node];
+  const int64_t* counts = n_left + (blockIdx.x - block.index);
+  int64_t before = 0, total = 0;
+  for (int64_t b = threadIdx.x; b < block.n_blocks; b += THREADS) {
+    before += b < block.index ? counts[b] : 0;
+    total += counts[b];
+  }
+  __shared__ int64_t partial[WARPS];
+  __shared__ int64_t sums[2];
+  before = block_sum(before, partial);
+  total = block_sum(total, partial);
+  if (threadIdx.x == 0) {
+    sums[0] = before;
+    sums[1] = total;
+    if (block.index == 0) node_left[block.node] = total;
+  }
+  __syncthreads();
+  const int64_t begin = split.begin + block.index * BLOCK_ROWS;
+  const int64_t n_block = split.end - begin < BLOCK_ROWS ? split.end - begin : BLOCK_ROWS;
+  const int64_t mine = counts[block.index];
+  const int64_t left_to = split.begin + sums[0];
+  const int64_t right_to = split.begin + sums[1] + (block.index * BLOCK_ROWS - sums[0]);
+  for (int64_t i = threadIdx.x; i < n_block; i += THREADS)
+    rows[i < mine ? left_to + i : right_to + i - mine] = scratch[begin + i];
+}
