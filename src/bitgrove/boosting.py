@@ -24,6 +24,7 @@ from bitgrove.callbacks import (
     log_evaluation,
     progress_bar,
     record_evaluation,
+    scores_by_name,
 )
 from bitgrove.dataset import MAX_MAGNITUDE, MIN_WEIGHT, Dataset
 from bitgrove.distributed.comm import Comm, SoloComm, rows_before
@@ -46,7 +47,10 @@ from bitgrove.tree import Tree
 
 @dataclass
 class TrainInfo:
-    """Facts about a training run; none of them is part of the model's bytes."""
+    """Facts about a training run; none of them is part of the model's bytes.
+
+    best_score: the metrics of the kept iteration (of the last one, without early stopping).
+    """
 
     rounds_per_tree: list[int] = field(default_factory=list)
     accumulator_widths: Counter[str] = field(default_factory=Counter)
@@ -74,13 +78,10 @@ def train(
     binned = time.perf_counter()
     evaluator = Evaluator(booster, train_set, valid_sets, valid_names)
     state = _run(booster, evaluator, list(callbacks or []))
-    model = booster.model(state.best_iteration)
     info = booster.info
-    info.n_bytes = len(model.to_bytes())
-    info.best_score = state.best_score
+    info.best_score = state.best_score or scores_by_name(state.evaluations)
     info.seconds = {"bin": binned - started, "train": time.perf_counter() - binned}
-    model.info = info
-    return model
+    return booster.model(state.best_iteration)
 
 
 def _run(booster: Booster, evaluator: Evaluator, callbacks: list[Callback]) -> TrainingState:
@@ -192,6 +193,7 @@ class Booster:
             feature_names=self.dataset.feature_names,
             params=model_params(self.params),
             best_iteration=best_iteration,
+            info=self.info,
         )
 
 

@@ -39,6 +39,14 @@ class TrainingState:
 Callback = Callable[[TrainingState], Any]
 
 
+def scores_by_name(evaluations: list[Evaluation]) -> dict[str, dict[str, float]]:
+    """scores[data][metric]."""
+    scores: dict[str, dict[str, float]] = {}
+    for e in evaluations:
+        scores.setdefault(e.data, {})[e.metric] = e.value
+    return scores
+
+
 def _check_count(what: str, value: object) -> None:
     if not isinstance(value, Integral) or value < 1:
         raise ParameterError(f"{what} must be an integer of at least 1, got {value!r}")
@@ -76,9 +84,7 @@ class _EarlyStopping:
 
     def _keep(self, state: TrainingState, key: tuple[str, str]) -> None:
         _, state.best_iteration, evaluations = self._best[key]
-        state.best_score = {}
-        for e in evaluations:
-            state.best_score.setdefault(e.data, {})[e.metric] = e.value
+        state.best_score = scores_by_name(evaluations)
 
 
 def early_stopping(rounds: int, first_metric_only: bool = False) -> Callback:

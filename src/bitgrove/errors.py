@@ -26,3 +26,7 @@ class ModelFormatError(BitgroveError, ValueError):
 
 class TrainingError(BitgroveError, RuntimeError):
     """Training cannot go on; for example the gradients overflowed."""
+
+
+class DeviceMemoryError(TrainingError, MemoryError):
+    """The GPU has not enough memory for this data."""

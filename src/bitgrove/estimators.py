@@ -114,7 +114,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         table = self._table(rows.X, reset=names is None)
         target = column_or_1d(rows.y, warn=True)
         assert_all_finite(target, input_name="y")
-        weight = None if rows.weight is None else column_or_1d(rows.weight).astype(np.float64)
+        weight = None if rows.weight is None else column_or_1d(rows.weight)
+        if weight is not None and weight.dtype.kind not in "biuf":
+            raise DataError(f"sample_weight must hold numbers, got {weight.dtype}")
         check_consistent_length(table, target, weight)
         if weight is not None and not weight.any():
             raise DataError("all sample weights are zero")
@@ -132,6 +134,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return self._label(target)
 
     def _label(self, target: Array) -> Array:
+        if target.dtype.kind not in "biufO":
+            raise DataError(f"y must hold numbers, got {target.dtype}")
         try:
             return target.astype(np.float64)
         except (TypeError, ValueError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -213,8 +214,9 @@ class TrainParams:
         "num_threads num_thread nthread nthreads thread_count",
         low=1, high=_MANY, optional=True, synonyms={-1: None}, affects_model=False)
     device: str = _row("choice", "cpu", EXECUTION,
-        "Where to train. `reference` is slow, plain NumPy, for checking; every device gives the "
-        "same model.", "device_type", choices=("cpu", "reference"), affects_model=False)
+        "Where to train. `cuda` is the current GPU, `cuda:1` the second one (N is any number); "
+        "`reference` is slow, plain NumPy, for checking. Every device gives the same model.",
+        "device_type", choices=("cpu", "cuda", "cuda:N", "reference"), affects_model=False)
     histogram_pool_mb: int = _row("int", 1024, EXECUTION,
         "Memory for histograms in MiB. Lower it when memory is short: more histograms are then "
         "built again instead of kept. LightGBM `histogram_pool_size`.",
@@ -304,7 +306,9 @@ def _to_bool(parameter: Parameter, value: object) -> bool | None:
 
 
 def _to_choice(parameter: Parameter, value: object) -> str | None:
-    return value if isinstance(value, str) and value in parameter.choices else None
+    if not isinstance(value, str) or value.endswith(":N"):  # N stands for any number
+        return None
+    return value if re.sub(":[0-9]+$", ":N", value) in parameter.choices else None
 
 
 def _to_metrics(parameter: Parameter, value: object) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 
+
 @dataclass(frozen=True, eq=False)
 class Tree:
     """A row goes left iff x <= threshold; a missing value goes left iff default_left.

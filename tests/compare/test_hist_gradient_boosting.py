@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, make_regression
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
 
 from bitgrove import BitGroveClassifier, BitGroveRegressor
 
 SHARED = {"learning_rate": 0.1, "max_bins": 255}
 PEER = {"early_stopping": False, "max_leaf_nodes": 31, "min_samples_leaf": 20, **SHARED}
+
+
+@pytest.fixture(autouse=True)
+def one_thread_for_the_peer() -> Iterator[None]:
+    """Its threads spin while they wait, which on a busy machine takes minutes."""
+    with threadpool_limits(1, user_api="openmp"):
+        yield
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -1,4 +1,4 @@
-"""Where training runs: `reference` (NumPy oracle) and `cpu` (C++ core)."""
+"""Where training runs: `reference` (NumPy oracle), `cpu` (C++ core) and `cuda` (one GPU)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ def make_backend(params: TrainParams) -> Backend:
         from bitgrove.backends.reference import ReferenceBackend
 
         return ReferenceBackend()
+    if params.device.startswith("cuda"):
+        from bitgrove.backends.cuda import CudaBackend
+
+        return CudaBackend(params)
     from bitgrove.backends.cpu import CpuBackend
 
     return CpuBackend(params.n_jobs)

@@ -113,19 +113,19 @@ __device__ void accumulate(const Source& source, const typename Row::Sum* packed
   }
 }
 
-// Moves column c of bin b to (c + b) % 32: afterwards a warp can read 32 bins of one column, or 32
-// columns of one bin, from 32 banks.
+// Moves column c of bin b to (c + b) % 32: afterwards a warp can read 32 bins of one column from
+// 32 banks. Each bin's columns move among themselves, four bins at a time.
 template <int Words>
 __device__ void rotate_columns(uint32_t* local) {
+  constexpr int AT_ONCE = 4;
   const int lane = threadIdx.x % WARP, n_warps = blockDim.x / WARP;
-  for (int square = threadIdx.x / WARP; square < Words * BINS_PER_FEATURE / WARP; square += n_warps) {
-    uint32_t* words = local + square * WARP * COLUMNS;
-    uint32_t held[WARP];
+  for (int first = (threadIdx.x / WARP) * AT_ONCE; first < Words * BINS_PER_FEATURE; first += n_warps * AT_ONCE) {
+    uint32_t held[AT_ONCE];
 #pragma unroll
-    for (int b = 0; b < WARP; ++b) held[b] = words[b * COLUMNS + lane];
+    for (int b = 0; b < AT_ONCE; ++b) held[b] = local[(first + b) * COLUMNS + lane];
     __syncwarp();
 #pragma unroll
-    for (int b = 0; b < WARP; ++b) words[b * COLUMNS + (lane + b) % COLUMNS] = held[b];
+    for (int b = 0; b < AT_ONCE; ++b) local[(first + b) * COLUMNS + (lane + first + b) % COLUMNS] = held[b];
   }
 }
 
@@ -194,8 +194,8 @@ __device__ void build(const Source& source, const void* packed_rows, const Pool&
 
 using namespace bitgrove;
 
-#define BUILD_KERNEL(WORDS, HALF_BITS, THREADS)                                                              \
-  extern "C" __global__ void __launch_bounds__(THREADS) build_##WORDS##_##HALF_BITS(                        \
+#define BUILD_KERNEL(WORDS, HALF_BITS, THREADS, BLOCKS)                                                      \
+  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) build_##WORDS##_##HALF_BITS(                        \
       int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows, int64_t n_features, \
       const int64_t* bin_offset, const int32_t* rows, const void* packed, const Build* plan,                 \
       const int64_t* first_block, int64_t n_nodes) {                                                         \
@@ -205,11 +205,11 @@ using namespace bitgrove;
                                     n_nodes, local);                                                         \
   }
 
-BUILD_KERNEL(1, 8, 512)
-BUILD_KERNEL(1, 16, 512)
-BUILD_KERNEL(2, 8, 512)
-BUILD_KERNEL(2, 16, 512)
-BUILD_KERNEL(3, 32, 1024)
+BUILD_KERNEL(1, 8, 512, 3)
+BUILD_KERNEL(1, 16, 512, 3)
+BUILD_KERNEL(2, 8, 512, 3)
+BUILD_KERNEL(2, 16, 512, 3)
+BUILD_KERNEL(3, 32, 1024, 1)
 
 // Zeroes the slots of nodes that several blocks, or none, will add to.
 extern "C" __global__ void clear_slots(int64_t* pool, int64_t slot_size, const Build* plan,

@@ -1,0 +1,404 @@
+"""The CUDA backend: everything large stays on one GPU; per round only plans and splits cross.
+
+Owns the CuPy arrays and the launches; the kernels are kernels/cuda/*.cu. Histogram slots have one
+width per pool (32 + 32 or 64 + 64 bits): narrower totals, and the unpacked layout of
+packed=False, would change neither the sums nor the model, so those wishes are not followed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove import _core
+from bitgrove.backends.cuda_binning import bin_on_device
+from bitgrove.backends.cuda_memory import BYTES_PER_ROW, DeviceMemory, Mailbox
+from bitgrove.backends.cuda_module import find_device, import_cupy, kernels_of
+from bitgrove.backends.cuda_plans import (
+    binned_splits,
+    block_starts,
+    build_plan,
+    from_message,
+    to_message,
+)
+from bitgrove.binning import BinMapper
+from bitgrove.objectives import Objective, Queries
+from bitgrove.params import TrainParams
+from bitgrove.splits import SPLIT_INFO, GainRules, SplitInfos, no_splits
+from bitgrove.tree import Tree
+
+Array = NDArray[Any]
+I64 = NDArray[np.int64]
+P = ParamSpec("P")
+R = TypeVar("R")
+_ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
+# These mirror the constants of the kernels.
+_THREADS = 256
+_PARTITION_THREADS, _PARTITION_ROWS = 512, 4096
+_RANK_THREADS = 128
+_LEAF_ROWS = 4096
+_FEATURES_PER_BLOCK = 8
+_SLOT_PART = 2048
+
+
+@dataclass(eq=False)
+class CudaMatrix:
+    """Bins twice: row-major tiles for histograms, columns for partition and validation."""
+
+    n_rows: int
+    mapper: BinMapper
+    tiles: Any
+    columns: Any
+
+
+def _on_device(
+    verb: Callable[Concatenate[CudaBackend, P], R],
+) -> Callable[Concatenate[CudaBackend, P], R]:
+    """Runs a verb with the backend's device current, and the caller's again afterwards."""
+
+    @wraps(verb)
+    def run(self: CudaBackend, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.device:
+            return verb(self, *args, **kwargs)
+
+    return run
+
+
+def _address(array: Any) -> int:
+    """Where a device array starts; 0, a null pointer, for None."""
+    return 0 if array is None else int(array.data.ptr)
+
+
+class CudaBackend:
+    def __init__(self, params: TrainParams) -> None:
+        index = find_device(params.device)
+        self.name = f"cuda:{index}"
+        self._cupy = import_cupy()
+        self._kernels = kernels_of(index)
+        self.device = self._cupy.cuda.Device(index)
+        self._n_processors = int(self.device.attributes["MultiProcessorCount"])
+        self._pool_limit = (params.histogram_pool_mb << 20, 2 * params.num_leaves)
+        with self.device:
+            self.memory = DeviceMemory(self._cupy)
+            self._mailbox = Mailbox(self._cupy, self.memory)
+        self._tables: tuple[Any, ...] = (None,)
+        self._query_tables: tuple[Any, ...] = (None,)
+        self._gradients: tuple[Any, Any, dict[int, int]] = (None, None, {})
+        self._totals: tuple[Any, int, int] = (None, 0, 0)
+
+    def _launch(
+        self, file: str, kernel: str, grid: tuple[int, ...], block: int, *args: Any, shared: int = 0
+    ) -> None:
+        self._kernels.get(file, kernel, shared)(grid, block, args)
+
+    def _grid(self, n_items: int) -> tuple[int]:
+        """Blocks for a kernel whose threads step through the items."""
+        return (max(1, min(-(-n_items // _THREADS), 8 * self._n_processors)),)
+
+    @_on_device
+    def bin_columns(
+        self, columns: Sequence[Array], mapper: BinMapper
+    ) -> tuple[CudaMatrix, NDArray[np.uint8]]:
+        n_rows, n_features = len(columns[0]), len(columns)
+        n_tile_bytes = int(_core.tile_bytes(n_rows, n_features))
+        pool_bytes, n_slots = self._pool_limit
+        largest_slots = 16 * n_slots * (int(mapper.edge_offset[-1]) + 2 * n_features)
+        n_bytes = n_tile_bytes + n_rows * (n_features + BYTES_PER_ROW)
+        self.memory.require(n_bytes + min(pool_bytes, largest_slots), "training on this data")
+        tiles = self.memory.zeros(n_tile_bytes, np.uint8)
+        binned = self.memory.empty((n_features, n_rows), np.uint8)
+        missing = bin_on_device(columns, mapper, tiles, binned, self.memory, self._launch)
+        return CudaMatrix(n_rows, mapper, tiles, binned), missing
+
+    @_on_device
+    def array(self, values: Array | None) -> Any:
+        return None if values is None else self.memory.upload(values)
+
+    @_on_device
+    def host(self, values: Any) -> Array:
+        return np.asarray(self._cupy.asnumpy(values))
+
+    @_on_device
+    def new_scores(self, base: NDArray[np.float64], n_rows: int) -> Any:
+        scores = self.memory.empty((len(base), n_rows), np.float64)
+        for output, value in enumerate(base.tolist()):
+            scores[output].fill(value)
+        return scores
+
+    @_on_device
+    def gradients(
+        self, objective: Objective, scores: Any, label: Any, weight: Any, queries: Queries | None
+    ) -> tuple[Any, Any]:
+        self._gradients = (None, None, {})  # their memory can be used again
+        n_outputs, n_rows = scores.shape
+        grad = self.memory.empty(scores.shape, np.float32)
+        constant = objective.constant_hessian(weight)
+        hess = None if constant else self.memory.empty(scores.shape, np.float32)
+        data = [_address(a) for a in (scores, label, weight)]
+        out = [_address(grad), _address(hess)]
+        if objective.name == "lambdarank":
+            assert queries is not None
+            self._rank_gradients(objective, queries, data, out, n_rows)
+            self._gradients = (grad, hess, {})
+            return grad, hess
+        (top,) = self._mailbox.send(np.zeros((n_outputs, 2), dtype=np.uint32))
+        if objective.name == "multiclass":
+            grid = (-(-n_rows // _THREADS),)
+            args = (*data, *out, n_outputs, n_rows, top)
+            self._launch("gradients", "softmax_gradients", grid, _THREADS, *args)
+        else:
+            kernel = {"binary": "binary_gradients", "regression": "squared_gradients"}
+            args = (*data, *out, objective.sigmoid, n_rows, top)
+            grid = self._grid(n_rows)
+            self._launch("gradients", kernel[objective.name], grid, _THREADS, *args)
+        tops = self._mailbox.fetch(top, (n_outputs, 2), np.uint32)
+        known = {
+            start + k * grad.strides[0]: top
+            for start, column in zip(out, tops.T.tolist(), strict=True)
+            for k, top in enumerate(column)
+            if start
+        }
+        self._gradients = (grad, hess, known)
+        return grad, hess
+
+    def _rank_gradients(
+        self, o: Objective, q: Queries, data: list[int], out: list[int], n_rows: int
+    ) -> None:
+        if self._query_tables[0] is not q:
+            tables = (q.offset, q.inverse_max_dcg, q.unit, q.label_gain, q.discount)
+            self._query_tables = (q, *map(self.memory.upload, tables))
+        addresses = map(_address, self._query_tables[1:])
+        order = self.memory.scratch("order", n_rows, np.int32)
+        sums = self.memory.scratch("rank sums", 2 * n_rows, np.int64)
+        rules = (o.sigmoid, o.truncation, int(o.normalise))
+        args = (*data, *addresses, *rules, _address(order), _address(sums), *out)
+        grid = (len(q.offset) - 1,)
+        self._launch("ranking", "rank_gradients", grid, _RANK_THREADS, *args)
+
+    @_on_device
+    def max_magnitude(self, values: Any) -> int:
+        address = _address(values)
+        grad, hess, known = self._gradients
+        if address not in known:
+            (top,) = self._mailbox.send(np.zeros(1, dtype=np.uint32))
+            args = (address, values.size, top)
+            self._launch("gradients", "max_magnitude", self._grid(values.size), _THREADS, *args)
+            found = int(self._mailbox.fetch(top, (1,), np.uint32)[0])
+            # Only what this backend holds cannot change: its memory is not given to others.
+            mine = [a for a in (grad, hess) if a is not None]
+            if not any(_address(a) <= address < _address(a) + a.nbytes for a in mine):
+                return found
+            known[address] = found
+        return known[address]
+
+    @_on_device
+    def count_magnitudes(self, values: Any) -> I64:
+        (counts,) = self._mailbox.send(np.zeros(2048, dtype=np.int64))
+        args = (_address(values), values.size, counts)
+        self._launch("gradients", "count_magnitudes", self._grid(values.size), _THREADS, *args)
+        return self._mailbox.fetch(counts, (2048,), np.int64)
+
+    @_on_device
+    def quantize(
+        self,
+        grad: Any,
+        hess: Any,
+        scales: tuple[float, float, float, float],
+        half_bits: int,
+        key: int,
+        first_row: int,
+        stochastic: bool,
+    ) -> tuple[Any, tuple[int, int, int]]:
+        n_rows = len(grad)
+        self._totals = (None, 0, 0)
+        packed = self.memory.empty(n_rows, _ROW_TYPES[half_bits])
+        (sums,) = self._mailbox.send(np.zeros(4, dtype=np.int64))
+        noise = (np.uint64(key), np.uint64(first_row), int(stochastic))
+        args = (_address(grad), _address(hess), *map(float, scales), *noise, n_rows)
+        kernel, grid = f"quantize_{half_bits}", self._grid(n_rows)
+        self._launch("quantize", kernel, grid, _THREADS, *args, _address(packed), sums)
+        found = self._mailbox.fetch(sums, (4,), np.int64).tolist()
+        abs_grad, hess_sum, zero_rows, grad_sum = found
+        self._totals = (packed, grad_sum, hess_sum)
+        return packed, (abs_grad, hess_sum, zero_rows)
+
+    @_on_device
+    def row_sums(self, packed: Any, rows: Any) -> tuple[int, int]:
+        if self._totals[0] is packed and len(rows) == len(packed):
+            return self._totals[1:]
+        (sums,) = self._mailbox.send(np.zeros(2, dtype=np.int64))
+        kernel = f"sum_rows_{packed.dtype.itemsize * 4}"
+        args = (_address(packed), _address(rows), len(rows), sums)
+        self._launch("quantize", kernel, self._grid(len(rows)), _THREADS, *args)
+        grad, hess = self._mailbox.fetch(sums, (2,), np.int64).tolist()
+        return grad, hess
+
+    @_on_device
+    def select_rows(self, n_rows: int, first_row: int, sample: tuple[int, int] | None) -> Any:
+        with self.memory.in_use():
+            if sample is None:
+                return self._cupy.arange(n_rows, dtype=np.int32)
+            selected = self.memory.empty(n_rows, np.uint8)
+            args = (np.uint64(sample[0]), np.uint64(first_row), np.uint64(sample[1]), n_rows)
+            grid = (-(-n_rows // _THREADS),)
+            self._launch("quantize", "sample_rows", grid, _THREADS, *args, _address(selected))
+            return self._cupy.flatnonzero(selected).astype(np.int32)
+
+    @_on_device
+    def excluded_rows(self, rows: Any, n_rows: int) -> Any:
+        with self.memory.in_use():
+            out = self._cupy.ones(n_rows, dtype=np.uint8)
+            out[rows] = 0
+            return self._cupy.flatnonzero(out).astype(np.int32)
+
+    @_on_device
+    def partition(self, matrix: CudaMatrix, rows: Any, plan: I64) -> I64:
+        starts = block_starts(plan[:, 1] - plan[:, 0], _PARTITION_ROWS)
+        n_nodes, n_blocks = len(plan), int(starts[-1])
+        if n_blocks == 0:
+            return np.zeros(n_nodes, dtype=np.int64)
+        scratch = _address(self.memory.scratch("partition", len(rows), np.int32))
+        counts = _address(self.memory.scratch("partition counts", n_blocks, np.int64))
+        zeros = np.zeros(n_nodes, dtype=np.int64)
+        steps, first_block, n_left = self._mailbox.send(plan, starts, zeros)
+        columns = (_address(matrix.columns), matrix.columns.shape[1])
+        nodes = (steps, first_block, n_nodes)
+        grid, threads = (n_blocks,), _PARTITION_THREADS
+        divide = (_address(rows), scratch, *columns, *nodes, counts)
+        self._launch("partition", "divide", grid, threads, *divide)
+        place = (_address(rows), scratch, *nodes, counts, n_left)
+        self._launch("partition", "place", grid, threads, *place)
+        return self._mailbox.fetch(n_left, (n_nodes,), np.int64)
+
+    @_on_device
+    def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> Any:
+        """(n_slots, n_bins) packed 32 + 32 bits, or (n_slots, n_bins, 2) of 64 bits each."""
+        shape = (n_slots, n_bins) if half_bits <= 32 else (n_slots, n_bins, 2)
+        return self.memory.empty(shape, np.int64)
+
+    @_on_device
+    def build_histograms(
+        self, pool: Any, matrix: CudaMatrix, packed: Any, rows: Any, plan: I64, packing: bool
+    ) -> None:
+        half_bits = packed.dtype.itemsize * 4
+        n_features = matrix.mapper.n_features
+        n_tiles = -(-n_features // 32)
+        steps, starts, words = build_plan(plan, half_bits, n_tiles, self._n_processors)
+        nodes = self._mailbox.send(steps, starts)
+        slot_size = pool.size // len(pool)
+        n_blocks = np.diff(starts)
+        if (n_blocks != 1).any():
+            parts = -(-slot_size // _SLOT_PART)
+            args = (_address(pool), slot_size, *nodes, parts)
+            self._launch("histogram", "clear_slots", (len(plan) * parts,), _THREADS, *args)
+        if starts[-1] == 0:
+            return
+        data = (_address(matrix.tiles), matrix.n_rows, n_features, self._mapper(matrix.mapper)[0])
+        totals = (_address(pool), pool.shape[1], int(pool.ndim == 3))
+        args = (*totals, *data, _address(rows), _address(packed), *nodes, len(plan))
+        grid, threads = (int(starts[-1]), n_tiles), 1024 if words == 3 else 512
+        kernel = f"build_{words}_{half_bits}"
+        self._launch("histogram", kernel, grid, threads, *args, shared=words << 15)
+
+    @_on_device
+    def subtract_histograms(
+        self, pool: Any, plan: I64, bins: tuple[int, int], packing: bool
+    ) -> None:
+        per_bin = 2 if pool.ndim == 3 else 1
+        first, last = bins[0] * per_bin, bins[1] * per_bin
+        (steps,) = self._mailbox.send(plan)
+        parts = -(-(last - first) // _SLOT_PART)
+        if parts:
+            args = (_address(pool), pool.size // len(pool), steps, first, last, parts)
+            self._launch("histogram", "subtract_slots", (len(plan) * parts,), _THREADS, *args)
+
+    @_on_device
+    def read_histograms(
+        self, pool: Any, slots: I64, width: int, bins: tuple[int, int], packing: bool
+    ) -> Array:
+        with self.memory.in_use():
+            raw = self._cupy.asnumpy(pool[self._cupy.asarray(slots), bins[0] : bins[1]])
+        return to_message(raw, width, packing)
+
+    @_on_device
+    def write_histograms(
+        self, pool: Any, slots: I64, width: int, bins: tuple[int, int], message: Array
+    ) -> None:
+        shape = (len(slots), bins[1] - bins[0], *pool.shape[2:])
+        with self.memory.in_use():
+            sums = self._cupy.asarray(from_message(message, width, shape))
+            pool[self._cupy.asarray(slots), bins[0] : bins[1]] = sums
+
+    def _mapper(self, mapper: BinMapper) -> tuple[int, int]:
+        """Addresses of the mapper's bin offsets and missing flags."""
+        if self._tables[0] is not mapper:
+            tables: tuple[Array, ...] = (mapper.bin_offset, mapper.has_missing)
+            self._tables = (mapper, *map(self.memory.upload, tables))
+        return _address(self._tables[1]), _address(self._tables[2])
+
+    @_on_device
+    def find_splits(
+        self,
+        pool: Any,
+        mapper: BinMapper,
+        slots: I64,
+        widths: I64,
+        sums: NDArray[np.float64],
+        features: tuple[int, int],
+        allowed: NDArray[np.uint8],
+        rules: GainRules,
+        packing: bool,
+    ) -> SplitInfos:
+        n_nodes, n_blocks = len(slots), -(-(features[1] - features[0]) // _FEATURES_PER_BLOCK)
+        if n_nodes * n_blocks == 0:
+            return no_splits(n_nodes)
+        found = self.memory.scratch("found", n_nodes * n_blocks * SPLIT_INFO.itemsize, np.uint8)
+        n_done = self.memory.scratch("searches done", n_nodes, np.uint32)
+        result = np.zeros(n_nodes, dtype=SPLIT_INFO)
+        slots_at, sums_at, allowed_at, best = self._mailbox.send(slots, sums, allowed, result)
+        nodes = (_address(pool), pool.size // len(pool), slots_at, sums_at)
+        search = (*self._mapper(mapper), allowed_at, *features)
+        args = (*nodes, *search, *map(float, rules.as_tuple()), n_blocks, _address(found))
+        kernel = "find_splits_64" if pool.ndim == 3 else "find_splits_32"
+        grid = (n_nodes * n_blocks,)
+        self._launch("split", kernel, grid, _THREADS, *args, _address(n_done), best)
+        return self._mailbox.fetch(best, (n_nodes,), SPLIT_INFO)
+
+    @_on_device
+    def leaf_sums(
+        self, rows: Any, begins: I64, ends: I64, grad: Any, hess: Any, units: tuple[float, float]
+    ) -> I64:
+        starts = block_starts(ends - begins, _LEAF_ROWS)
+        zeros = np.zeros((len(begins), 2), dtype=np.int64)
+        *leaves, sums = self._mailbox.send(begins, ends, starts, zeros)
+        if starts[-1]:
+            data = (_address(grad), _address(hess), *map(float, units), sums)
+            args = (_address(rows), *leaves, len(begins), *data)
+            self._launch("leaves", "leaf_sums", (int(starts[-1]),), _THREADS, *args)
+        return self._mailbox.fetch(sums, zeros.shape, np.int64)
+
+    @_on_device
+    def add_leaf_values(
+        self, scores: Any, rows: Any, begins: I64, ends: I64, values: NDArray[np.float64]
+    ) -> None:
+        starts = block_starts(ends - begins, _LEAF_ROWS)
+        *leaves, added = self._mailbox.send(begins, ends, starts, values)
+        if starts[-1]:
+            args = (_address(scores), _address(rows), *leaves, len(begins), added)
+            self._launch("leaves", "add_leaf_values", (int(starts[-1]),), _THREADS, *args)
+
+    @_on_device
+    def add_tree(self, scores: Any, matrix: CudaMatrix, tree: Tree, subset: Any) -> None:
+        n_rows = matrix.n_rows if subset is None else len(subset)
+        if n_rows == 0:
+            return
+        splits = binned_splits(tree, matrix.mapper.missing_bin)
+        nodes, values = self._mailbox.send(splits, tree.leaf_value)
+        columns = (_address(matrix.columns), matrix.columns.shape[1])
+        args = (_address(scores), *columns, nodes, tree.n_splits, values, _address(subset), n_rows)
+        self._launch("leaves", "add_tree", (-(-n_rows // _THREADS),), _THREADS, *args)

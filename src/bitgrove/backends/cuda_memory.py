@@ -1,0 +1,139 @@
+"""Memory of one GPU: large arrays, small ones that cross, and whether everything will fit.
+
+Owns DeviceMemory (a CuPy pool of its own, so that all memory goes back to the system when the
+backend and its arrays are gone) and Mailbox (one copy each way per verb, through pinned memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bitgrove.errors import DeviceMemoryError
+
+_ALIGNMENT = 16
+_LEAST_MAILBOX = 1 << 20
+# Label, weight, scores, gradients, hessians, packed rows and row lists of one output.
+BYTES_PER_ROW = 48
+
+
+class DeviceMemory:
+    """Arrays of one device, from a pool of their own."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self._pool = cupy.cuda.MemoryPool()
+        self._scratch: dict[str, Any] = {}
+
+    def require(self, n_bytes: int, what: str) -> None:
+        """Refuses before anything is allocated what the device cannot hold."""
+        free, total = self._cupy.cuda.runtime.memGetInfo()
+        if n_bytes > free:
+            self._cupy.get_default_memory_pool().free_all_blocks()
+            free, total = self._cupy.cuda.runtime.memGetInfo()
+        if n_bytes > free:
+            raise DeviceMemoryError(
+                f"{what} needs about {n_bytes / 2**30:.1f} GiB on the GPU, of whose "
+                f"{total / 2**30:.1f} GiB {free / 2**30:.1f} are free; free some, lower "
+                "histogram_pool_mb, use fewer rows or features, or device='cpu'"
+            )
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
+        shape = (shape,) if isinstance(shape, int) else shape
+        n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        try:
+            pointer = self._pool.malloc(max(n_bytes, 1))
+        except self._cupy.cuda.memory.OutOfMemoryError as error:
+            raise DeviceMemoryError(
+                f"the GPU has no room for {n_bytes / 2**20:.0f} MiB more: {error}; lower "
+                "histogram_pool_mb, use fewer rows or features, or device='cpu'"
+            ) from None
+        return self._cupy.ndarray(shape, dtype=dtype, memptr=pointer)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
+        array = self.empty(shape, dtype)
+        array.data.memset_async(0, array.nbytes, self._cupy.cuda.get_current_stream())
+        return array
+
+    def upload(self, values: NDArray[Any]) -> Any:
+        array = self.empty(values.shape, values.dtype)
+        stream = self._cupy.cuda.get_current_stream()
+        array.set(np.ascontiguousarray(values), stream)
+        stream.synchronize()
+        return array
+
+    def scratch(self, name: str, n_items: int, dtype: DTypeLike) -> Any:
+        """An array that is kept between calls; what grows starts as zeros."""
+        array = self._scratch.get(name)
+        if array is None or len(array) < n_items:
+            self._scratch.pop(name, None)
+            array = self._scratch[name] = self.zeros(n_items, dtype)
+        return array
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """CuPy's own functions allocate here, too."""
+        with self._cupy.cuda.using_allocator(self._pool.malloc):
+            yield
+
+
+class Mailbox:
+    """Small arrays to the device and results back.
+
+    A ring in pinned memory and its twin on the device. Sending does not wait; a position is
+    written again only after the stream was waited for.
+    """
+
+    def __init__(self, cupy: Any, memory: DeviceMemory) -> None:
+        self._cupy, self._memory = cupy, memory
+        self._size, self._at = 0, 0
+
+    def send(self, *arrays: NDArray[Any]) -> list[int]:
+        """Device addresses of copies of the arrays."""
+        places, end = [], 0
+        for array in arrays:
+            places.append(end)
+            end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+        stream = self._cupy.cuda.get_current_stream()
+        if self._at + end > self._size:
+            stream.synchronize()
+            self._grow(end)
+            self._at = 0
+        first = self._at
+        self._at += end
+        for place, array in zip(places, arrays, strict=True):
+            raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self._host[first + place : first + place + len(raw)] = raw
+        if end:
+            target = self._device.data + first
+            target.copy_from_host_async(self._host_address + first, end, stream)
+        base = self._device_address + first
+        return [base + place for place in places]
+
+    def fetch(self, address: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """What the device wrote over a sent array; waits for it."""
+        result = np.empty(shape, dtype=dtype)
+        first = address - self._device_address
+        stream = self._cupy.cuda.get_current_stream()
+        if result.nbytes:
+            # The sent copy is no longer needed: its place on the host takes the answer.
+            source = self._device.data + first
+            source.copy_to_host_async(self._host_address + first, result.nbytes, stream)
+        stream.synchronize()
+        raw = self._host[first : first + result.nbytes]
+        result.reshape(-1).view(np.uint8)[:] = raw
+        return result
+
+    def _grow(self, needed: int) -> None:
+        if needed <= self._size:
+            return
+        self._size = max(_LEAST_MAILBOX, 4 * needed)
+        self._device = self._memory.empty(self._size, np.uint8)
+        self._pinned = self._cupy.cuda.alloc_pinned_memory(self._size)
+        self._host: NDArray[np.uint8] = np.frombuffer(self._pinned, np.uint8, self._size)
+        self._host_address = int(self._pinned.ptr)
+        self._device_address = int(self._device.data.ptr)
