@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CORE_SOURCES := $(wildcard cpp/*.cpp cpp/*.h src/bitgrove/kernels/shared/*.h) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint unit docs wheel bench same-bits clean
+.PHONY: demo test test-cuda lint unit docs wheel bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -19,6 +19,11 @@ lint: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest
+
+# Needs an NVIDIA GPU; without one every test says why it was skipped.
+test-cuda: $(STAMP)
+	$(BIN)/pip install --quiet -e '.[cuda]'
+	$(BIN)/python -m pytest tests/cuda -rs
 
 docs: $(STAMP)
 	$(BIN)/python -m bitgrove.params > docs/parameters.md

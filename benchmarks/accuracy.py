@@ -20,13 +20,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 import tasks
 from peers import system
 from reporting import machine, markdown_table, n_cores, write_json
 from scoring import HIGHER_IS_BETTER, score
 from systems import Prepared, Settings, System
 from tasks import Task
-from tqdm import tqdm
 
 SYSTEMS = (
     "bitgrove", "bitgrove-2", "bitgrove-3", "bitgrove-4", "bitgrove-5",

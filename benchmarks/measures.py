@@ -21,11 +21,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
+
 from peers import system
 from scoring import score
 from systems import Settings, System
 from tasks import Task
-from threadpoolctl import threadpool_limits
 
 _SINGLE_ROWS = 300
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+
 from systems import Array, Bitgrove, Prepared, Settings, System, Trained
 from tasks import Task
 

@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import bitgrove
 import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+import bitgrove
 from bitgrove.backends.cpu import simd_level
 from bitgrove.demo_data import (
     make_higgs_like,
@@ -28,9 +31,7 @@ from bitgrove.demo_data import (
     make_regression_like,
 )
 from bitgrove.distributed import ThreadComm, run_threads
-from numpy.typing import NDArray
 from reporting import machine, markdown_table
-from tqdm import tqdm
 
 Array = NDArray[Any]
 

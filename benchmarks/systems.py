@@ -17,6 +17,7 @@ from importlib.metadata import version
 from typing import Any
 
 from numpy.typing import NDArray
+
 from tasks import Task
 
 Array = NDArray[Any]

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from tqdm import tqdm
+
 import tasks
 from measures import Binning, Measure, Memory, Prediction, Training, WholeFit
 from peers import LightGBM, system
 from reporting import machine, markdown_table, n_cores, write_json
 from systems import Settings, System
 from tasks import Task
-from tqdm import tqdm
 
 SYSTEMS = (
     "bitgrove-2", "bitgrove-3", "bitgrove", "lightgbm", "lightgbm-2", "lightgbm-3",

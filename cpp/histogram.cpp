@@ -60,8 +60,8 @@ void accumulate(const Source& source, const Task& task, typename Local::Sum* loc
   for (int64_t i = task.begin; i < task.end; ++i) {
     const int64_t row = rows[i];
     const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
-    __builtin_prefetch(tile + ahead * stride, 0, 2);
-    __builtin_prefetch(packed_rows + ahead, 0, 2);
+    __builtin_prefetch(tile + ahead * stride);
+    __builtin_prefetch(packed_rows + ahead);
     const uint8_t* bins = tile + row * stride;
     const typename Local::Sum value = convert<Local, Row>(packed_rows[row]);
     typename Local::Sum* feature = local;

@@ -129,8 +129,8 @@ class TrainParams:
         "confidence. LightGBM `min_sum_hessian_in_leaf`; XGBoost's default is 1.",
         "min_sum_hessian_in_leaf min_sum_hessian min_sum_hessian_per_leaf")
     min_split_gain: float = _row("float", 0.0, SHAPE,
-        "A split must gain more than this, measured as LightGBM and XGBoost do (twice the reduction "
-        "of the loss). Its scale is that of the loss, so try powers of ten. LightGBM "
+        "A split must gain more than this, measured as LightGBM and XGBoost do (twice what the "
+        "loss falls). Its scale is that of the loss, so try powers of ten. LightGBM "
         "`min_gain_to_split`, XGBoost `gamma`.",
         "min_gain_to_split gamma min_split_loss")
     reg_lambda: float = _row("float", 0.0, SHAPE,
@@ -213,10 +213,9 @@ class TrainParams:
         "Threads. None or -1: all cores this process may use. Never changes the model.",
         "num_threads num_thread nthread nthreads thread_count",
         low=1, high=_MANY, optional=True, synonyms={-1: None}, affects_model=False)
-    device: str = _row("choice", "cpu", EXECUTION,
-        "Where to train. `cuda` is the current GPU, `cuda:1` the second one (N is any number); "
-        "`reference` is slow, plain NumPy, for checking. Every device gives the same model.",
-        "device_type", choices=("cpu", "cuda", "cuda:N", "reference"), affects_model=False)
+    device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
+        "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
+        "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
     histogram_pool_mb: int = _row("int", 1024, EXECUTION,
         "Memory for histograms in MiB. Lower it when memory is short: more histograms are then "
         "built again instead of kept. LightGBM `histogram_pool_size`.",
@@ -306,9 +305,8 @@ def _to_bool(parameter: Parameter, value: object) -> bool | None:
 
 
 def _to_choice(parameter: Parameter, value: object) -> str | None:
-    if not isinstance(value, str) or value.endswith(":N"):  # N stands for any number
-        return None
-    return value if re.sub(":[0-9]+$", ":N", value) in parameter.choices else None
+    name = re.sub(":[0-9]+$", ":0", value) if isinstance(value, str) else None  # any number
+    return str(value) if name in parameter.choices else None
 
 
 def _to_metrics(parameter: Parameter, value: object) -> tuple[str, ...] | None:

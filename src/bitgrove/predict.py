@@ -1,7 +1,8 @@
 """Prediction on raw rows: scores and leaves of a whole forest.
 
-Receives a forest (tree.make_forest) and a C-contiguous float32 or float64 table; returns scores that are bit-equal to
-the training scores, because each row adds its leaf values to the base score in tree order.
+Receives a forest (tree.make_forest) and a C-contiguous float32 or float64 table; returns scores
+that are bit-equal to the training scores, because each row adds its leaf values to the base score
+in tree order.
 """
 
 from __future__ import annotations

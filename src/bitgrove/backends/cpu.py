@@ -27,8 +27,9 @@ I64 = NDArray[np.int64]
 SIMD_LEVELS = {"scalar": 0, "avx2": 1, "avx512": 2}
 # The partition kernel gathers 32 bits at a time.
 _COLUMN_PADDING = 3
+_CACHE_LINE = 64
 _ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
-_QUANTIZE = {8: _core.quantize_8, 16: _core.quantize_16, 32: _core.quantize_32}
+_QUANTIZE = {half: getattr(_core, f"quantize_{half}") for half in _ROW_TYPES}
 
 
 @dataclass(eq=False)
@@ -39,6 +40,13 @@ class CpuMatrix:
     mapper: BinMapper
     tiles: NDArray[np.uint8]
     columns: NDArray[np.uint8]
+
+
+def _aligned_bytes(n_bytes: int) -> NDArray[np.uint8]:
+    """Uninitialised memory that starts at a cache line: rows and slots then never straddle one."""
+    memory = np.empty(n_bytes + _CACHE_LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % _CACHE_LINE
+    return memory[start : start + n_bytes]
 
 
 def simd_level() -> int:
@@ -67,7 +75,7 @@ class CpuBackend:
         matrix = CpuMatrix(
             n_rows,
             mapper,
-            np.zeros(_core.tile_bytes(n_rows, n_features), dtype=np.uint8),
+            _aligned_bytes(_core.tile_bytes(n_rows, n_features)),
             np.empty((n_features, n_rows + _COLUMN_PADDING), dtype=np.uint8),
         )
         missing = np.zeros(n_features, dtype=np.uint8)
@@ -191,10 +199,8 @@ class CpuBackend:
         return n_left
 
     def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> NDArray[np.uint8]:
-        slot_bytes = (
-            -(-n_bins * half_bits // 4 // 64) * 64
-        )  # two halves; slots start at cache lines
-        return np.empty((n_slots, slot_bytes), dtype=np.uint8)
+        slot_bytes = -(-n_bins * half_bits // 4 // _CACHE_LINE) * _CACHE_LINE
+        return _aligned_bytes(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
 
     def build_histograms(
         self, pool: Array, matrix: CpuMatrix, packed: Array, rows: Array, plan: I64, packing: bool

@@ -1,0 +1,70 @@
+"""The kernels compile: by NVRTC alone, which needs no GPU; it is in CuPy's and NVIDIA's wheels."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from bitgrove.backends.cuda_module import OPTIONS, kernel_files, kernel_source
+
+# What CuPy adds, for an H100 or H200.
+CUPY_OPTIONS = ("-ftz=true", "-arch=sm_90")
+
+
+@cache
+def nvrtc() -> ctypes.CDLL | None:
+    """The compiler's library: of the wheel nvidia-cuda-nvrtc, or of a CUDA toolkit."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    found = [str(path) for folder in folders for path in Path(folder).glob("*/lib/libnvrtc.so.*")]
+    system = ctypes.util.find_library("nvrtc")
+    for path in [*found, *([system] if system else [])]:
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    return None
+
+
+def compile_log(library: ctypes.CDLL, name: str) -> tuple[int, str]:
+    """(status, what the compiler says)."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    source, options = kernel_source(name).encode(), [o.encode() for o in (*OPTIONS, *CUPY_OPTIONS)]
+    file = f"{name}.cu".encode()
+    library.nvrtcCreateProgram(ctypes.byref(program), source, file, 0, None, None)
+    status = library.nvrtcCompileProgram(
+        program, len(options), (ctypes.c_char_p * len(options))(*options)
+    )
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetProgramLog(program, log)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    return status, log.value.decode()
+
+
+@pytest.mark.parametrize("name", kernel_files())
+def test_kernel_compiles(name: str) -> None:
+    library = nvrtc()
+    if library is None:
+        pytest.skip("no NVRTC library: pip install nvidia-cuda-nvrtc")
+    status, log = compile_log(library, name)
+    assert status == 0, log
+
+
+@pytest.mark.parametrize("name", kernel_files())
+def test_source_is_whole(name: str) -> None:
+    """Headers are part of the text: CuPy's cache sees every change of theirs."""
+    source = kernel_source(name)
+    assert '#include "' not in source and "#pragma once" not in source
+    assert source.count("struct PackedAs {") == 1  # layouts.h, once
+
+
+def test_every_kernel_file_is_known() -> None:
+    assert kernel_files() == [
+        "binning", "gradients", "histogram", "leaves", "partition", "quantize", "ranking", "split",
+    ]  # fmt: skip

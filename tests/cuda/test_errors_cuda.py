@@ -1,0 +1,121 @@
+"""What is wrong with a machine is said in one sentence; these run without a GPU."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bitgrove.backends.cuda_memory import DeviceMemory
+from bitgrove.backends.cuda_module import Kernels, find_device
+from bitgrove.backends.cuda_plans import build_plan
+from bitgrove.errors import DeviceMemoryError, ParameterError, TrainingError
+from bitgrove.params import resolve
+
+
+class Broken(RuntimeError):
+    pass
+
+
+def fake_cupy(n_devices: Any, **more: Any) -> Any:
+    def count() -> int:
+        if isinstance(n_devices, Exception):
+            raise n_devices
+        return int(n_devices)
+
+    runtime = SimpleNamespace(
+        getDeviceCount=count,
+        getDevice=lambda: 0,
+        CUDARuntimeError=Broken,
+        memGetInfo=lambda: (2**30, 2**31),
+    )
+    pool = SimpleNamespace(free_all_blocks=lambda: None)
+    return SimpleNamespace(
+        __version__="0",
+        cuda=SimpleNamespace(runtime=runtime, MemoryPool=lambda: None, **more),
+        get_default_memory_pool=lambda: pool,
+    )
+
+
+def use(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", module)
+
+
+def test_no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, None)  # importing it fails
+    with pytest.raises(ParameterError, match=r"pip install 'bitgrove\[cuda\]'"):
+        find_device("cuda")
+
+
+def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, fake_cupy(Broken("cudaErrorInsufficientDriver")))
+    with pytest.raises(ParameterError, match=r"driver does not answer.*InsufficientDriver"):
+        find_device("cuda")
+
+
+def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, fake_cupy(0))
+    with pytest.raises(ParameterError, match="no GPU found"):
+        find_device("cuda")
+    use(monkeypatch, fake_cupy(2))
+    assert [find_device(name) for name in ("cuda", "cuda:0", "cuda:1")] == [0, 0, 1]
+    with pytest.raises(ParameterError, match="'cuda:2': there are 2 GPUs, numbered from 0 to 1"):
+        find_device("cuda:2")
+
+
+@pytest.mark.parametrize("name", ["cuda:", "cuda:N", "cuda:-1", "cuda1", "gpu"])
+def test_bad_names(name: str) -> None:
+    with pytest.raises(ParameterError, match="device="):
+        resolve({"device": name})
+
+
+def test_not_enough_memory() -> None:
+    memory = DeviceMemory(fake_cupy(1))
+    memory.require(2**30, "this")
+    with pytest.raises(DeviceMemoryError, match=r"this needs about 1\.5 GiB.*1\.0 are free"):
+        memory.require(3 * 2**29, "this")
+    assert issubclass(DeviceMemoryError, (MemoryError, TrainingError))
+
+
+def test_kernel_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    class CompileException(Exception):
+        pass
+
+    class Module:
+        def __init__(self, **_: Any) -> None: ...
+
+        def compile(self) -> None:
+            raise CompileException("expected a ;")
+
+    class Device:
+        def __init__(self, _: int) -> None: ...
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: Any) -> None: ...
+
+    compiler = SimpleNamespace(CompileException=CompileException)
+    cupy = fake_cupy(1, compiler=compiler, Device=Device)
+    cupy.RawModule = Module
+    use(monkeypatch, cupy)
+    with pytest.raises(TrainingError, match=r"split\.cu does not compile.*expected a ;"):
+        Kernels(0).get("split", "find_splits_32")
+
+
+@pytest.mark.parametrize(
+    ("local", "block_rows", "half_bits", "words"),
+    [(8, 50, 8, 2), (16, 8192, 8, 1), (16, 1057, 8, 2), (16, 2184, 8, 1), (32, 8192, 16, 2),
+     (64, 8192, 32, 3), (16, 8192, 32, 3)],
+)  # fmt: skip
+def test_accumulators(local: int, block_rows: int, half_bits: int, words: int) -> None:
+    """No block has more rows than its accumulators were proved to hold."""
+    plan = np.array([[0, 50_000, 3, local, 32, block_rows], [50_000, 50_010, 4, local, 32, 8192]])
+    steps, starts, found = build_plan(plan, half_bits, 1, 4)
+    assert found == words
+    most = {1: block_rows, 2: 2**15, 3: 2**12}[words]
+    assert steps[0, 5] <= most and steps[1, 5] <= max(most, 8192)
+    assert starts.tolist() == [0, -(-50_000 // steps[0, 5]), -(-50_000 // steps[0, 5]) + 1]
+    np.testing.assert_array_equal(steps[:, :5], plan[:, :5])
