@@ -49,9 +49,16 @@ struct Source {
   bool packed;
 };
 
-template <class Row, class Local>
+// Adds one row's value to its bin of each of n features.
+template <class Local>
+BG_FN void add_row(typename Local::Sum* feature, const uint8_t* bins, int n, typename Local::Sum value) {
+  for (int f = 0; f < n; ++f, feature += BINS_PER_FEATURE) feature[bins[f]] = Local::add(feature[bins[f]], value);
+}
+
+// Groups of four features, known at compile time so that a row is straight code; then the rest.
+template <class Row, class Local, int Groups>
 void accumulate(const Source& source, const Task& task, typename Local::Sum* local) {
-  const int n_features = TileView::features_of(task.tile, source.tiles.n_features);
+  const int n_rest = TileView::features_of(task.tile, source.tiles.n_features) - 4 * Groups;
   const int64_t stride = TileView::stride_of(task.tile, source.tiles.n_features);
   const uint8_t* tile = source.tiles.rows_of(task.tile);
   const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
@@ -64,23 +71,18 @@ void accumulate(const Source& source, const Task& task, typename Local::Sum* loc
     __builtin_prefetch(packed_rows + ahead);
     const uint8_t* bins = tile + row * stride;
     const typename Local::Sum value = convert<Local, Row>(packed_rows[row]);
-    typename Local::Sum* feature = local;
-    int f = 0;
-    for (; f + 4 <= n_features; f += 4, feature += 4 * BINS_PER_FEATURE) {
-      auto* bin0 = feature + bins[f];
-      *bin0 = Local::add(*bin0, value);
-      auto* bin1 = feature + BINS_PER_FEATURE + bins[f + 1];
-      *bin1 = Local::add(*bin1, value);
-      auto* bin2 = feature + 2 * BINS_PER_FEATURE + bins[f + 2];
-      *bin2 = Local::add(*bin2, value);
-      auto* bin3 = feature + 3 * BINS_PER_FEATURE + bins[f + 3];
-      *bin3 = Local::add(*bin3, value);
-    }
-    for (; f < n_features; ++f, feature += BINS_PER_FEATURE) {
-      auto* bin = feature + bins[f];
-      *bin = Local::add(*bin, value);
-    }
+#pragma GCC unroll 8
+    for (int g = 0; g < Groups; ++g) add_row<Local>(local + 4 * g * BINS_PER_FEATURE, bins + 4 * g, 4, value);
+    add_row<Local>(local + 4 * Groups * BINS_PER_FEATURE, bins + 4 * Groups, n_rest, value);
   }
+}
+
+template <class Row, class Local, int Groups = TILE_FEATURES / 4>
+void accumulate_tile(const Source& source, const Task& task, typename Local::Sum* local) {
+  const int n_groups = TileView::features_of(task.tile, source.tiles.n_features) / 4;
+  if constexpr (Groups > 0)
+    if (n_groups < Groups) return accumulate_tile<Row, Local, Groups - 1>(source, task, local);
+  accumulate<Row, Local, Groups>(source, task, local);
 }
 
 // Moves the local histogram into the slot and leaves it zeroed for the next task.
@@ -110,9 +112,9 @@ template <class Local>
 void run_task(const Source& source, const Task& task, const Node& node, void* buffer, Guard& guard, Simd simd) {
   auto* local = static_cast<typename Local::Sum*>(buffer);
   switch (source.row_width) {
-    case 8: accumulate<Packed<8>, Local>(source, task, local); break;
-    case 16: accumulate<Packed<16>, Local>(source, task, local); break;
-    default: accumulate<Packed<32>, Local>(source, task, local); break;
+    case 8: accumulate_tile<Packed<8>, Local>(source, task, local); break;
+    case 16: accumulate_tile<Packed<16>, Local>(source, task, local); break;
+    default: accumulate_tile<Packed<32>, Local>(source, task, local); break;
   }
   visit_width(node.total_width, source.packed, [&](auto total) {
     using Total = decltype(total);

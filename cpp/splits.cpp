@@ -14,6 +14,7 @@ namespace bitgrove {
 namespace {
 
 constexpr int FEATURE_BLOCK = 16;
+constexpr int LANES = 8;
 constexpr int64_t TASKS_PER_THREAD = 4;
 constexpr double NO_GAIN = -std::numeric_limits<double>::infinity();
 
@@ -51,11 +52,22 @@ void running_sums(const typename Layout::Sum* bins, int n_bins, Prefix& prefix) 
   }
 }
 
-// Best bin when (add_grad, add_hess), the missing rows, go left too. First of equals wins.
+// The largest of `n` gains, eight lanes at a time; gains are padded with NO_GAIN to a multiple.
+BG_FN double largest(const double* gains, int n) {
+  double top[LANES];
+  for (int lane = 0; lane < LANES; ++lane) top[lane] = NO_GAIN;
+  for (int b = 0; b < n; b += LANES)
+    for (int lane = 0; lane < LANES; ++lane) top[lane] = gains[b + lane] > top[lane] ? gains[b + lane] : top[lane];
+  double result = top[0];
+  for (int lane = 1; lane < LANES; ++lane) result = top[lane] > result ? top[lane] : result;
+  return result;
+}
+
+// The best bin, if its gain is above `least`, when (add_grad, add_hess), the missing rows, go left
+// too. Of equals the first one.
 BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, double add_hess, const Node& node,
-                         double parent_score, const GainRules& rules) {
-  alignas(64) double gains[BINS_PER_FEATURE];
-  double top = NO_GAIN;
+                         double parent_score, const GainRules& rules, double least) {
+  alignas(64) double gains[BINS_PER_FEATURE + LANES];
   for (int b = 0; b < n_bins; ++b) {
     const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
     const double gr = node.grad - gl, hr = node.hess - hl;
@@ -63,9 +75,11 @@ BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, doub
     const double gain = split_gain(gl, hl, gr, hr, parent_score, rules);
     gains[b] = allowed ? gain : NO_GAIN;
   }
-  for (int b = 0; b < n_bins; ++b) top = gains[b] > top ? gains[b] : top;
+  for (int lane = 0; lane < LANES; ++lane) gains[n_bins + lane] = NO_GAIN;
+  const double top = largest(gains, n_bins);
+  if (!(top > least)) return {NO_GAIN, 0};
   int bin = 0;
-  while (bin < n_bins && gains[bin] != top) ++bin;
+  while (gains[bin] != top) ++bin;
   return {top, bin};
 }
 
@@ -80,12 +94,12 @@ void search_feature(const Node& node, const Features& features, int f, double pa
   Prefix prefix;
   running_sums<Layout>(bins, n_values, prefix);
   // With missing rows the last cut is values against missing; without, it is no split.
-  Candidate right = best_bin(prefix, has_missing ? n_values : n_values - 1, 0.0, 0.0, node, parent_score, rules);
+  Candidate right = best_bin(prefix, has_missing ? n_values : n_values - 1, 0.0, 0.0, node, parent_score, rules, best.gain);
   bool default_left = !has_missing;
   if (has_missing) {
     const double miss_grad = static_cast<double>(Layout::grad(bins[n_values]));
     const double miss_hess = static_cast<double>(Layout::hess(bins[n_values]));
-    const Candidate left = best_bin(prefix, n_values - 1, miss_grad, miss_hess, node, parent_score, rules);
+    const Candidate left = best_bin(prefix, n_values - 1, miss_grad, miss_hess, node, parent_score, rules, best.gain);
     if (left.gain > right.gain || (left.gain == right.gain && left.bin <= right.bin)) {
       right = left;
       default_left = true;

@@ -44,7 +44,13 @@ class Binned:
 def test_bins(backend: Any, n_features: int) -> None:
     case = Binned(backend, n_features, 3000, n_features)
     np.testing.assert_array_equal(backend.host(case.cuda.columns), case.reference.bins)
-    np.testing.assert_array_equal(backend.host(case.cuda.tiles), case.cpu.tiles)
+    mine, theirs = backend.host(case.cuda.tiles), np.asarray(case.cpu.tiles)
+    assert len(mine) == len(theirs)
+    for first in range(0, n_features, 32):
+        n_here = min(32, n_features - first)
+        tiles = slice(3000 * first, 3000 * (first + 32))  # the last tile is shorter
+        rows = [t[tiles].reshape(3000, -1)[:, :n_here] for t in (mine, theirs)]
+        np.testing.assert_array_equal(*rows)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
