@@ -78,6 +78,7 @@ class CpuBackend:
             _aligned_bytes(_core.tile_bytes(n_rows, n_features)),
             np.empty((n_features, n_rows + _COLUMN_PADDING), dtype=np.uint8),
         )
+        matrix.tiles.fill(0)  # also the padding of narrow tiles
         missing = np.zeros(n_features, dtype=np.uint8)
         _core.bin_columns(
             list(columns),

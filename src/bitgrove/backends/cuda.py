@@ -16,16 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.backends import cuda_plans as plans
 from bitgrove.backends.cuda_binning import bin_on_device
 from bitgrove.backends.cuda_memory import BYTES_PER_ROW, DeviceMemory, Mailbox
 from bitgrove.backends.cuda_module import find_device, import_cupy, kernels_of
-from bitgrove.backends.cuda_plans import (
-    binned_splits,
-    block_starts,
-    build_plan,
-    from_message,
-    to_message,
-)
 from bitgrove.binning import BinMapper
 from bitgrove.objectives import Objective, Queries
 from bitgrove.params import TrainParams
@@ -258,7 +252,7 @@ class CudaBackend:
 
     @_on_device
     def partition(self, matrix: CudaMatrix, rows: Any, plan: I64) -> I64:
-        starts = block_starts(plan[:, 1] - plan[:, 0], _PARTITION_ROWS)
+        starts = plans.block_starts(plan[:, 1] - plan[:, 0], _PARTITION_ROWS)
         n_nodes, n_blocks = len(plan), int(starts[-1])
         if n_blocks == 0:
             return np.zeros(n_nodes, dtype=np.int64)
@@ -288,7 +282,7 @@ class CudaBackend:
         half_bits = packed.dtype.itemsize * 4
         n_features = matrix.mapper.n_features
         n_tiles = -(-n_features // 32)
-        steps, starts, words = build_plan(plan, half_bits, n_tiles, self._n_processors)
+        steps, starts, words = plans.build_plan(plan, half_bits, n_tiles, self._n_processors)
         nodes = self._mailbox.send(steps, starts)
         slot_size = pool.size // len(pool)
         n_blocks = np.diff(starts)
@@ -323,7 +317,7 @@ class CudaBackend:
     ) -> Array:
         with self.memory.in_use():
             raw = self._cupy.asnumpy(pool[self._cupy.asarray(slots), bins[0] : bins[1]])
-        return to_message(raw, width, packing)
+        return plans.to_message(raw, width, packing)
 
     @_on_device
     def write_histograms(
@@ -331,7 +325,7 @@ class CudaBackend:
     ) -> None:
         shape = (len(slots), bins[1] - bins[0], *pool.shape[2:])
         with self.memory.in_use():
-            sums = self._cupy.asarray(from_message(message, width, shape))
+            sums = self._cupy.asarray(plans.from_message(message, width, shape))
             pool[self._cupy.asarray(slots), bins[0] : bins[1]] = sums
 
     def _mapper(self, mapper: BinMapper) -> tuple[int, int]:
@@ -373,7 +367,7 @@ class CudaBackend:
     def leaf_sums(
         self, rows: Any, begins: I64, ends: I64, grad: Any, hess: Any, units: tuple[float, float]
     ) -> I64:
-        starts = block_starts(ends - begins, _LEAF_ROWS)
+        starts = plans.block_starts(ends - begins, _LEAF_ROWS)
         zeros = np.zeros((len(begins), 2), dtype=np.int64)
         *leaves, sums = self._mailbox.send(begins, ends, starts, zeros)
         if starts[-1]:
@@ -386,7 +380,7 @@ class CudaBackend:
     def add_leaf_values(
         self, scores: Any, rows: Any, begins: I64, ends: I64, values: NDArray[np.float64]
     ) -> None:
-        starts = block_starts(ends - begins, _LEAF_ROWS)
+        starts = plans.block_starts(ends - begins, _LEAF_ROWS)
         *leaves, added = self._mailbox.send(begins, ends, starts, values)
         if starts[-1]:
             args = (_address(scores), _address(rows), *leaves, len(begins), added)
@@ -397,7 +391,7 @@ class CudaBackend:
         n_rows = matrix.n_rows if subset is None else len(subset)
         if n_rows == 0:
             return
-        splits = binned_splits(tree, matrix.mapper.missing_bin)
+        splits = plans.binned_splits(tree, matrix.mapper.missing_bin)
         nodes, values = self._mailbox.send(splits, tree.leaf_value)
         columns = (_address(matrix.columns), matrix.columns.shape[1])
         args = (_address(scores), *columns, nodes, tree.n_splits, values, _address(subset), n_rows)
