@@ -3,6 +3,7 @@
 
 NB_MODULE(_core, m) {
   using namespace bitgrove;
+  nb::set_leak_warnings(false);  // what lives until the interpreter ends is no concern of a user
   m.doc() = "C++ kernels of bitgrove; called through bitgrove.backends.cpu";
   m.def("best_simd", [] { return static_cast<int>(best_simd()); },
         "0 scalar, 1 AVX2, 2 AVX-512: the best this processor has");

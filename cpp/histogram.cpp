@@ -21,6 +21,7 @@ constexpr int64_t PREFETCH_ROWS = 32;
 // Work worth waking a thread for: additions into bins, and subtractions of whole histograms.
 constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
 constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
+constexpr int64_t BLOCKS_PER_THREAD = 4, LEAST_BLOCK = 1024;
 
 struct Node {
   int64_t begin, end;
@@ -123,12 +124,18 @@ void run_task(const Source& source, const Task& task, const Node& node, void* bu
   });
 }
 
-std::vector<Task> plan_tasks(const std::vector<Node>& nodes, int n_features) {
+// Blocks are at most as long as the plan allows, and short enough to keep all threads busy.
+std::vector<Task> plan_tasks(const std::vector<Node>& nodes, int n_features, int n_threads) {
+  int64_t n_rows = 0;
+  for (const Node& node : nodes) n_rows += node.end - node.begin;
+  const int64_t share = std::max(LEAST_BLOCK, n_rows / (n_threads * BLOCKS_PER_THREAD));
   std::vector<Task> tasks;
-  for (int n = 0; n < static_cast<int>(nodes.size()); ++n)
+  for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+    const int64_t block = std::min(nodes[n].block_rows, share);
     for (int tile = 0; tile < TileView::n_tiles(n_features); ++tile)
-      for (int64_t begin = nodes[n].begin; begin < nodes[n].end; begin += nodes[n].block_rows)
-        tasks.push_back({n, tile, begin, std::min(begin + nodes[n].block_rows, nodes[n].end)});
+      for (int64_t begin = nodes[n].begin; begin < nodes[n].end; begin += block)
+        tasks.push_back({n, tile, begin, std::min(begin + block, nodes[n].end)});
+  }
   return tasks;
 }
 
@@ -144,10 +151,10 @@ void* local_buffer() {
 void build(const std::vector<Node>& nodes, const Source& source, int64_t slot_bins, int n_threads, Simd simd) {
   const int n_tiles = TileView::n_tiles(source.tiles.n_features);
   std::vector<Guard> guards(nodes.size() * n_tiles);
-  const std::vector<Task> tasks = plan_tasks(nodes, source.tiles.n_features);
   int64_t n_updates = 0;
   for (const Node& node : nodes) n_updates += (node.end - node.begin) * source.tiles.n_features;
   n_threads = static_cast<int>(std::min<int64_t>(n_threads, 1 + n_updates / UPDATES_PER_THREAD));
+  const std::vector<Task> tasks = plan_tasks(nodes, source.tiles.n_features, n_threads);
   parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
     const Task& task = tasks[t];
     const Node& node = nodes[task.node];

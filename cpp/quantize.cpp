@@ -71,6 +71,43 @@ nb::tuple quantize_rows(Vector<const float> grad, Optional<const float> hess, nb
   return nb::make_tuple(totals.abs_grad.load(), totals.hess.load(), totals.zero_rows.load());
 }
 
+// Sums of integer gradient and hessian over the listed rows.
+template <int HalfBits>
+nb::tuple sum_rows(const void* data, Vector<const int32_t> rows, int n_threads) {
+  const auto* packed = static_cast<const typename Packed<HalfBits>::Sum*>(data);
+  const int32_t* row = rows.data();
+  std::atomic<int64_t> grad{0}, hess{0};
+  parallel_rows(rows.shape(0), n_threads, [&](int64_t begin, int64_t end) {
+    int64_t grad_sum = 0, hess_sum = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      grad_sum += Packed<HalfBits>::grad(packed[row[i]]);
+      hess_sum += Packed<HalfBits>::hess(packed[row[i]]);
+    }
+    grad += grad_sum;
+    hess += hess_sum;
+  });
+  return nb::make_tuple(grad.load(), hess.load());
+}
+
+nb::tuple row_sums(nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro> packed, Vector<const int32_t> rows,
+                   int n_threads) {
+  switch (packed.itemsize()) {
+    case 2: return sum_rows<8>(packed.data(), rows, n_threads);
+    case 4: return sum_rows<16>(packed.data(), rows, n_threads);
+    case 8: return sum_rows<32>(packed.data(), rows, n_threads);
+    default: throw std::invalid_argument("bitgrove core: packed rows of unknown width");
+  }
+}
+
+// 0, 1, 2, ...
+void list_rows(Vector<int32_t> rows, int n_threads) {
+  int32_t* out = rows.data();
+  nb::gil_scoped_release release;
+  parallel_rows(rows.shape(0), n_threads, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) out[i] = static_cast<int32_t>(i);
+  });
+}
+
 // Row ids whose hash is below the threshold, ascending: sampling without any stream of numbers.
 int64_t select_rows(uint64_t key, uint64_t first_row, uint64_t threshold, Vector<int32_t> rows) {
   int32_t* out = rows.data();
@@ -95,6 +132,8 @@ void init_quantize(nb::module_& m) {
   optional_hess("quantize_16", &quantize_rows<16>);
   optional_hess("quantize_32", &quantize_rows<32>);
   m.def("select_rows", &select_rows);
+  m.def("list_rows", &list_rows);
+  m.def("row_sums", &row_sums);
 }
 
 }  // namespace bitgrove

@@ -155,7 +155,7 @@ class Booster:
         grower = Grower(backend, self.matrix, self._pool_for(quantized), params, self.comm)
         grown = grower.grow(quantized, rows, allowed)
         if params.refit_leaves:
-            sums = original_leaf_sums(backend, grown, rows, grad, hess, self.comm)
+            sums = original_leaf_sums(backend, grown, quantized, rows, (grad, hess), self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
         values = leaf_values(*sums, params)

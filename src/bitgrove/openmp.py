@@ -11,14 +11,17 @@ from __future__ import annotations
 import importlib
 import os
 
-_SHORT_SPIN = "1000"
+from bitgrove.threads import available_cores
+
+# Waking threads takes time in proportion to their number, so many cores spin a little longer.
+_SPIN_PER_CORE = 1000
 
 
 def load_core() -> None:
     """Imports bitgrove._core."""
     chosen_by_user = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
     if not chosen_by_user:
-        os.environ["GOMP_SPINCOUNT"] = _SHORT_SPIN
+        os.environ["GOMP_SPINCOUNT"] = str(_SPIN_PER_CORE * available_cores())
     try:
         importlib.import_module("bitgrove._core")
     finally:

@@ -29,10 +29,11 @@ _INFINITY_BITS = 0x7F800000
 
 @dataclass(frozen=True)
 class Scale:
-    """x is about integer * unit, with |integer| <= limit."""
+    """x is about integer * unit, with |integer| <= limit; `top` is the largest |x|."""
 
     unit: float
     limit: int
+    top: float = 0.0
 
     @property
     def inverse(self) -> float:
@@ -51,6 +52,7 @@ class QuantizedGradients:
     abs_grad_sum: int
     hess_sum: int
     zero_rows: int
+    largest: tuple[float, float] = (0.0, 0.0)  # |gradient| and hessian before rounding
 
 
 def row_half_bits(grad_limit: int, hess_limit: int) -> int:
@@ -79,12 +81,12 @@ def choose_scale(
     """The unit for which the largest value (robust: almost all values) has `levels` levels."""
     top = max_magnitude(backend, values, comm, what)
     if not robust:
-        return Scale(top / levels, levels)
+        return Scale(top / levels, levels, top)
     inside = _robust_bound(comm.allreduce_sum(backend.count_magnitudes(values)))
     if top <= _ROBUST_FACTOR * inside:
-        return Scale(top / levels, levels)
+        return Scale(top / levels, levels, top)
     unit = max(inside / levels, top / _OUTLIER_LIMIT)
-    return Scale(unit, min(_OUTLIER_LIMIT, int(np.ceil(top / unit))))
+    return Scale(unit, min(_OUTLIER_LIMIT, int(np.ceil(top / unit))), top)
 
 
 def _robust_bound(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
@@ -110,7 +112,7 @@ def quantize(
     robust = params.gradient_scale == "robust" and params.gradient_bits is not None
     grad_scale = choose_scale(backend, grad, 2 ** (bits - 1) - 1, robust, comm, "the gradients")
     if hess is None:
-        hess_scale = Scale(1.0, 1)
+        hess_scale = Scale(1.0, 1, 1.0)
     else:
         hess_scale = choose_scale(backend, hess, 2**bits - 2, robust, comm, "the hessians")
     # Beyond the float32 mantissa there is nothing to round at random.
@@ -135,4 +137,5 @@ def quantize(
         abs_grad,
         hess_sum,
         zeros,
+        (grad_scale.top, hess_scale.top),
     )

@@ -18,7 +18,7 @@ from bitgrove.distributed.comm import Comm
 from bitgrove.fixed_point import unit_exponent
 from bitgrove.grower import GrownTree
 from bitgrove.params import TrainParams
-from bitgrove.quantize import QuantizedGradients, max_magnitude
+from bitgrove.quantize import QuantizedGradients
 from bitgrove.tree import Tree
 
 F64 = NDArray[np.float64]
@@ -31,16 +31,19 @@ def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> tuple[
 
 
 def original_leaf_sums(
-    backend: Backend, grown: GrownTree, rows: Any, grad: Any, hess: Any, comm: Comm
+    backend: Backend,
+    grown: GrownTree,
+    quantized: QuantizedGradients,
+    rows: Any,
+    gradients: tuple[Any, Any],
+    comm: Comm,
 ) -> tuple[F64, F64]:
-    """Gradient and hessian of each leaf from the original gradients."""
+    """Gradient and hessian of each leaf from the original gradients (hessian None: the count)."""
+    grad, hess = gradients
     n_rows = int(grown.leaf_rows.sum())
-    exponents = [
-        0
-        if values is None
-        else unit_exponent(max_magnitude(backend, values, comm, "refit"), n_rows)
-        for values in (grad, hess)
-    ]
+    exponents = [unit_exponent(top, n_rows) for top in quantized.largest]
+    if hess is None:
+        exponents[1] = 0
     units = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))
     local = backend.leaf_sums(rows, grown.leaf_begin, grown.leaf_end, grad, hess, units)
     sums = comm.allreduce_sum(local).astype(np.float64)

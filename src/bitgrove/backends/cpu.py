@@ -66,7 +66,14 @@ class CpuBackend:
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_threads = resolve_threads(n_jobs)
         self.simd = simd_level()
-        self._scratch: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self._buffers: dict[str, Array] = {}
+
+    def _buffer(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Memory kept from one tree to the next: fresh pages would cost more than the work."""
+        kept = self._buffers.get(name)
+        if kept is None or kept.shape != shape or kept.dtype != dtype:
+            kept = self._buffers[name] = np.empty(shape, dtype=dtype)
+        return kept
 
     def bin_columns(
         self, columns: Sequence[Array], mapper: BinMapper
@@ -110,8 +117,8 @@ class CpuBackend:
         weight: Any,
         queries: Queries | None,
     ) -> tuple[Array, Array | None]:
-        grad = np.empty(scores.shape, dtype=np.float32)
-        hess = np.empty(scores.shape, dtype=np.float32)
+        grad = self._buffer("grad", scores.shape, np.float32)
+        hess = self._buffer("hess", scores.shape, np.float32)
         if objective.name == "multiclass":
             _core.softmax_gradients(scores, label, weight, grad, hess, self.n_threads)
         elif objective.name == "lambdarank":
@@ -165,25 +172,23 @@ class CpuBackend:
         first_row: int,
         stochastic: bool,
     ) -> tuple[Array, tuple[int, int, int]]:
-        packed = np.empty(len(grad), dtype=_ROW_TYPES[half_bits])
+        packed = self._buffer("packed", (len(grad),), _ROW_TYPES[half_bits])
         totals = _QUANTIZE[half_bits](
             grad, hess, scales, key, first_row, stochastic, packed, self.n_threads, self.simd
         )
         return packed, totals
 
     def row_sums(self, packed: Array, rows: Array) -> tuple[int, int]:
-        half_bits = packed.dtype.itemsize * 4
-        chosen = packed if len(rows) == len(packed) else packed[rows]
-        grad = int(np.sum(chosen >> half_bits, dtype=np.int64))
-        hess = int(np.sum(chosen & (2**half_bits - 1), dtype=np.int64))
+        grad, hess = _core.row_sums(packed, rows, self.n_threads)
         return grad, hess
 
     def select_rows(self, n_rows: int, first_row: int, sample: tuple[int, int] | None) -> Array:
+        rows = self._buffer("rows", (n_rows,), np.int32)
         if sample is None:
-            return np.arange(n_rows, dtype=np.int32)
-        rows = np.empty(n_rows, dtype=np.int32)
+            _core.list_rows(rows, self.n_threads)
+            return rows
         n_selected = _core.select_rows(sample[0], first_row, sample[1], rows)
-        return np.ascontiguousarray(rows[:n_selected])
+        return rows[:n_selected]
 
     def excluded_rows(self, rows: Array, n_rows: int) -> Array:
         out = np.ones(n_rows, dtype=bool)
@@ -191,12 +196,9 @@ class CpuBackend:
         return np.flatnonzero(out).astype(np.int32)
 
     def partition(self, matrix: CpuMatrix, rows: Array, plan: I64) -> I64:
-        if len(self._scratch) < len(rows):
-            self._scratch = np.empty(len(rows), dtype=np.int32)
+        scratch = self._buffer("scratch", (matrix.n_rows,), np.int32)
         n_left = np.empty(len(plan), dtype=np.int64)
-        _core.partition_rows(
-            rows, self._scratch, matrix.columns, plan, n_left, self.n_threads, self.simd
-        )
+        _core.partition_rows(rows, scratch, matrix.columns, plan, n_left, self.n_threads, self.simd)
         return n_left
 
     def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> NDArray[np.uint8]:
