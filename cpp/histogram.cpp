@@ -153,7 +153,7 @@ void build(const std::vector<Node>& nodes, const Source& source, int64_t slot_bi
   std::vector<Guard> guards(nodes.size() * n_tiles);
   int64_t n_updates = 0;
   for (const Node& node : nodes) n_updates += (node.end - node.begin) * source.tiles.n_features;
-  n_threads = static_cast<int>(std::min<int64_t>(n_threads, 1 + n_updates / UPDATES_PER_THREAD));
+  if (n_updates < 2 * UPDATES_PER_THREAD) n_threads = 1;
   const std::vector<Task> tasks = plan_tasks(nodes, source.tiles.n_features, n_threads);
   parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
     const Task& task = tasks[t];

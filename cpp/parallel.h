@@ -14,18 +14,18 @@ constexpr int64_t ROW_BLOCK = 8192;
 
 inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
-// Calls work(task) for every task in [0, n_tasks). Waking a thread takes as long as some amount of
-// work: a thread joins for each `tasks_per_thread` tasks, so that small calls stay on one.
+// Calls work(task) for every task in [0, n_tasks), on one thread if there are fewer than two
+// times `tasks_per_thread`: waking threads takes as long as some amount of work. Otherwise on all:
+// when a region asks for fewer threads than the last one, libgomp ends the others for good, and
+// the next region pays for making them again.
 template <class Work>
 void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_per_thread = 1) {
-  const int64_t useful = n_tasks / tasks_per_thread;
-  const int n_workers = useful < n_threads ? static_cast<int>(useful) : n_threads;
-  if (n_workers <= 1) {
+  if (n_threads <= 1 || n_tasks < 2 * tasks_per_thread) {
     for (int64_t task = 0; task < n_tasks; ++task) work(task);
     return;
   }
   std::atomic<int64_t> next{0};
-#pragma omp parallel num_threads(n_workers)
+#pragma omp parallel num_threads(n_threads)
   for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) work(task);
 }
 
