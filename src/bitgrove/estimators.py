@@ -1,8 +1,7 @@
 """The scikit-learn estimators.
 
-Owns: scikit-learn's conventions (checks of X and y, class labels, fitted attributes, tags).
-Receives: tables and targets as users of scikit-learn have them. Returns: fitted estimators, whose
-`model_` is the same Model that `train` returns; all training is done there.
+Owns scikit-learn's conventions: checks of X and y, class labels, fitted attributes, tags. Receives
+tables and targets; returns fitted estimators whose `model_` is the Model that `train` returns.
 """
 
 from __future__ import annotations
@@ -112,8 +111,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _dataset(self, rows: _Rows, names: list[str] | None = None) -> Dataset:
         """The training data, or with the `names` of its features: validation data."""
         table = self._table(rows.X, reset=names is None)
-        target = column_or_1d(rows.y, warn=True)
-        assert_all_finite(target, input_name="y")
+        assert_all_finite(target := column_or_1d(rows.y, warn=True), input_name="y")
         weight = None if rows.weight is None else column_or_1d(rows.weight)
         if weight is not None and weight.dtype.kind not in "biuf":
             raise DataError(f"sample_weight must hold numbers, got {weight.dtype}")

@@ -196,7 +196,7 @@ class CpuBackend:
         return np.flatnonzero(out).astype(np.int32)
 
     def partition(self, matrix: CpuMatrix, rows: Array, plan: I64) -> I64:
-        scratch = self._buffer("scratch", (matrix.n_rows,), np.int32)
+        scratch = self._buffer("scratch", (max(len(rows), matrix.n_rows),), np.int32)
         n_left = np.empty(len(plan), dtype=np.int64)
         _core.partition_rows(rows, scratch, matrix.columns, plan, n_left, self.n_threads, self.simd)
         return n_left
