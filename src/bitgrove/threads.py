@@ -1,19 +1,38 @@
-"""How many threads a call may use."""
+"""How many threads a call may use.
+
+A process made by fork() inherits GNU OpenMP's memory but not its threads, and would wait for them
+for ever: there, everything runs on one thread. Processes that are spawned (joblib's default) are
+not affected.
+"""
 
 from __future__ import annotations
 
 import os
 
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 
 def available_cores() -> int:
     """Cores this process may run on: affinity and OMP_NUM_THREADS are respected."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
 
 
 def resolve_threads(n_jobs: int | None) -> int:
-    """None and -1 mean all available cores."""
+    """None and -1 mean all available cores; one in a forked process."""
+    if _forked:
+        return 1
     return available_cores() if n_jobs is None or n_jobs < 1 else int(n_jobs)
