@@ -95,7 +95,7 @@ def _run(booster: Booster, evaluator: Evaluator, callbacks: list[Callback]) -> T
         callbacks.append(log_evaluation())
     if params.progress:
         callbacks.append(progress_bar())
-    state = TrainingState(0, params.n_estimators, [])
+    state = TrainingState(0, params.n_estimators, [], booster=booster)
     try:
         for iteration in range(params.n_estimators):
             for tree in booster.boost(iteration):
@@ -132,6 +132,7 @@ class Booster:
         self.base_score = base_scores(self.objective, weighted, comm)
         self.scores = self.backend.new_scores(self.base_score, dataset.n_rows)
         self.trees: list[Tree] = []
+        self.gradients: tuple[Any, Any] = (None, None)  # of the last iteration, for callbacks
         self.pool: HistogramPool | None = None
 
     def boost(self, iteration: int) -> list[Tree]:
@@ -139,6 +140,7 @@ class Booster:
         grad, hess = self.backend.gradients(
             self.objective, self.scores, self.label, self.weight, self.queries
         )
+        self.gradients = grad, hess
         sample = row_sample(self.params, iteration)
         return [
             self._add_tree(output, grad[output], None if hess is None else hess[output], sample)

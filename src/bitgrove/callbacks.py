@@ -10,11 +10,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from bitgrove.errors import ParameterError
+
+if TYPE_CHECKING:
+    from bitgrove.boosting import Booster
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class TrainingState:
     evaluations: list[Evaluation]
     best_iteration: int | None = None
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+    booster: Booster | None = None  # rows, scores, gradients and trees so far: read only
 
 
 Callback = Callable[[TrainingState], Any]

@@ -1,0 +1,123 @@
+"""Sums of gradients over the leaves and splits of a tree, and the callback that records them.
+
+Owns TreeSums (from any tree and the leaf of each row) and LeafRecorder, which sees each iteration's
+trees and original gradients through the Booster and keeps gamma and average hessian of every leaf:
+the quantities of the paper's figures 7 and 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.distributed.comm import Comm, SoloComm
+from bitgrove.sampling import row_sample
+from bitgrove.theory.bounds import gamma
+from bitgrove.tree import Tree
+
+if TYPE_CHECKING:
+    from bitgrove.boosting import Booster
+    from bitgrove.callbacks import TrainingState
+
+F64 = NDArray[np.float64]
+ROWS, GRAD, ABS_GRAD, HESS = range(4)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSums:
+    """Columns ROWS, GRAD, ABS_GRAD, HESS of each leaf, and of the two children of each split."""
+
+    leaf: F64  # (n_leaves, 4)
+    left: F64  # (n_splits, 4)
+    right: F64
+
+    @property
+    def gamma(self) -> F64:
+        """Of each leaf that was split; 0 where no row has a gradient."""
+        both = self.left[:, ABS_GRAD] + self.right[:, ABS_GRAD]
+        found = gamma(self.left[:, GRAD], self.right[:, GRAD], both)
+        return np.where(both > 0.0, found, 0.0)
+
+    @property
+    def mean_hess(self) -> F64:
+        """Average hessian of each final leaf that has rows."""
+        filled = self.leaf[:, ROWS] > 0
+        return np.asarray(self.leaf[filled, HESS] / self.leaf[filled, ROWS])
+
+
+def child_sums(tree: Tree, leaf_sums: F64) -> tuple[F64, F64]:
+    """Sums of the left and right child of each split, from those of the leaves."""
+    shape = (tree.n_splits, leaf_sums.shape[1])
+    left, right = np.zeros(shape), np.zeros(shape)
+    for split in range(tree.n_splits - 1, -1, -1):  # children come after their parent
+        for child, sums in ((tree.left[split], left), (tree.right[split], right)):
+            sums[split] = left[child] + right[child] if child >= 0 else leaf_sums[~child]
+    return left, right
+
+
+def sum_leaves(n_leaves: int, leaf: NDArray[np.int64], columns: list[F64], comm: Comm) -> F64:
+    """(n_leaves, n_columns) sums over the rows of all ranks."""
+    local = [np.bincount(leaf, weights=column, minlength=n_leaves) for column in columns]
+    everyone = comm.allgather(np.stack(local, axis=1))
+    return np.asarray(np.sum(everyone, axis=0))
+
+
+def tree_sums(
+    tree: Tree, leaf: NDArray[np.int64], grad: F64, hess: F64 | None, comm: Comm | None = None
+) -> TreeSums:
+    """Sums of a tree whose rows fall into the given leaves; hess None: each is one."""
+    ones = np.ones(len(leaf))
+    columns = [ones, grad, np.abs(grad), ones if hess is None else hess]
+    sums = sum_leaves(tree.n_leaves, leaf, columns, comm or SoloComm())
+    return TreeSums(sums, *child_sums(tree, sums))
+
+
+class LeafRecorder:
+    """A callback that records gamma and average hessian of all leaves of all trees.
+
+    gammas[i] holds one value per split of tree i, mean_hess[i] one per leaf. It costs about one
+    prediction of the training rows per tree.
+    """
+
+    def __init__(self) -> None:
+        self.gammas: list[F64] = []
+        self.mean_hess: list[F64] = []
+
+    def __call__(self, state: TrainingState) -> None:
+        if state.iteration == 1:  # the same callback may see several trainings
+            self.gammas, self.mean_hess = [], []
+        booster = state.booster
+        assert booster is not None, "train() gives every callback its Booster"
+        for sums in iteration_sums(booster, state.iteration - 1):
+            self.gammas.append(sums.gamma)
+            self.mean_hess.append(sums.mean_hess)
+
+
+def iteration_sums(booster: Booster, iteration: int) -> list[TreeSums]:
+    """The sums of the trees that the booster grew last, one per output, over the sampled rows."""
+    backend, n_outputs = booster.backend, booster.objective.n_outputs
+    grads, hesses = booster.gradients
+    sample = row_sample(booster.params, iteration)
+    rows = None
+    if sample is not None:
+        rows = backend.host(backend.select_rows(booster.dataset.n_rows, booster.first_row, sample))
+    found = []
+    for output, tree in enumerate(booster.trees[-n_outputs:]):
+        leaf = leaf_of_rows(booster, tree)
+        grad = backend.host(grads[output]).astype(np.float64)
+        hess = None if hesses is None else backend.host(hesses[output]).astype(np.float64)
+        if rows is not None:
+            leaf, grad, hess = leaf[rows], grad[rows], None if hess is None else hess[rows]
+        found.append(tree_sums(tree, leaf, grad, hess, booster.comm))
+    return found
+
+
+def leaf_of_rows(booster: Booster, tree: Tree) -> NDArray[np.int64]:
+    """The leaf each training row falls into: a tree whose values are its leaves' numbers."""
+    numbered = replace(tree, leaf_value=np.arange(tree.n_leaves, dtype=np.float64))
+    scores: Any = booster.backend.new_scores(np.zeros(1), booster.dataset.n_rows)
+    booster.backend.add_tree(scores[0], booster.matrix, numbered, None)
+    return np.asarray(booster.backend.host(scores[0])).astype(np.int64)
