@@ -12,8 +12,7 @@ NB_MODULE(_core, m) {
   init_gradients(m);
   init_ranking(m);
   init_quantize(m);
-  init_histogram(m);
-  init_splits(m);
+  init_search(m);
   init_partition(m);
   init_frontier(m);
   init_leaves(m);

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "splits.h"
 
 namespace bitgrove {
 namespace {
 
 constexpr int TOTAL_WIDTHS[] = {16, 32, 64};
 constexpr int LOCAL_WIDTHS[] = {8, 16, 32, 64};
-constexpr SplitInfo NO_SPLIT{-std::numeric_limits<double>::infinity(), 0, 0, -1, 0, 0, 0};
 
 // A node waiting in the replay; of equal gains the one that became known first goes first.
 struct Waiting {

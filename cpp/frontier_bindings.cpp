@@ -33,14 +33,22 @@ void divide(Frontier& frontier, Vector<const int64_t> local_left, Vector<const i
   frontier.divide(local_left.data(), all_left.data());
 }
 
-// (builds, subtractions, slots, widths, sums), or None when every child is known.
-nb::object next_search(Frontier& frontier) {
+// The next plan, or None when every child is known.
+std::optional<SearchPlan> next_search(Frontier& frontier) {
   SearchPlan plan;
-  if (!frontier.next_search(plan)) return nb::none();
-  const size_t n_builds = plan.builds.size() / 6, n_steps = plan.subtractions.size() / 5, n = plan.slots.size();
-  return nb::make_tuple(to_numpy(std::move(plan.builds), {n_builds, 6}),
-                        to_numpy(std::move(plan.subtractions), {n_steps, 5}), to_numpy(std::move(plan.slots), {n}),
-                        to_numpy(std::move(plan.widths), {n}), to_numpy(std::move(plan.sums), {n, 3}));
+  if (!frontier.next_search(plan)) return std::nullopt;
+  return plan;
+}
+
+// A part of a plan as an array of that many columns (0: a vector).
+template <class T, std::vector<T> SearchPlan::*Part, size_t Columns>
+auto part_of(const SearchPlan& plan) {
+  std::vector<T> values = plan.*Part;
+  const size_t n = values.size();
+  if constexpr (Columns == 0)
+    return to_numpy(std::move(values), {n});
+  else
+    return to_numpy(std::move(values), {n / Columns, Columns});
 }
 
 void record(Frontier& frontier, Vector<const uint8_t> found) {
@@ -87,6 +95,12 @@ void init_frontier(nb::module_& m) {
       })
       .def("total_width", &WidthLimits::total_width)
       .def("local", &WidthLimits::local);
+  nb::class_<SearchPlan>(m, "SearchPlan")
+      .def_prop_ro("builds", &part_of<int64_t, &SearchPlan::builds, 6>, nb::rv_policy::automatic)
+      .def_prop_ro("subtractions", &part_of<int64_t, &SearchPlan::subtractions, 5>, nb::rv_policy::automatic)
+      .def_prop_ro("slots", &part_of<int64_t, &SearchPlan::slots, 0>, nb::rv_policy::automatic)
+      .def_prop_ro("widths", &part_of<int64_t, &SearchPlan::widths, 0>, nb::rv_policy::automatic)
+      .def_prop_ro("sums", &part_of<double, &SearchPlan::sums, 3>, nb::rv_policy::automatic);
   nb::class_<Frontier>(m, "Frontier")
       .def("start", &Frontier::start)
       .def("next_batch", &next_batch)

@@ -3,15 +3,15 @@
 // A task is (node, tile of 32 features, block of rows). Each thread adds its block into a local
 // tile histogram in the width the planner proved safe for that many rows, then adds the local
 // one into the node's slot under the slot's lock. All sums are integers, so order is free.
+#include "histogram.h"
+
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "layouts.h"
 #include "parallel.h"
 #include "rooms.h"
-#include "tiles.h"
 #include "widths.h"
 
 namespace bitgrove {
@@ -41,15 +41,6 @@ struct Guard {
   bool written = false;
 };
 
-struct Source {
-  TileView tiles;
-  const int64_t* bin_offset;
-  const int32_t* rows;
-  const void* packed_rows;
-  int row_width;
-  bool packed;
-};
-
 // Adds one row's value to its bin of each of n features.
 template <class Local>
 BG_FN void add_row(typename Local::Sum* feature, const uint8_t* bins, int n, typename Local::Sum value) {
@@ -58,7 +49,7 @@ BG_FN void add_row(typename Local::Sum* feature, const uint8_t* bins, int n, typ
 
 // Groups of four features, known at compile time so that a row is straight code; then the rest.
 template <class Row, class Local, int Groups>
-void accumulate(const Source& source, const Task& task, typename Local::Sum* local) {
+void accumulate(const HistogramSource& source, const Task& task, typename Local::Sum* local) {
   const int n_rest = TileView::features_of(task.tile, source.tiles.n_features) - 4 * Groups;
   const int64_t stride = TileView::stride_of(task.tile, source.tiles.n_features);
   const uint8_t* tile = source.tiles.rows_of(task.tile);
@@ -79,7 +70,7 @@ void accumulate(const Source& source, const Task& task, typename Local::Sum* loc
 }
 
 template <class Row, class Local, int Groups = TILE_FEATURES / 4>
-void accumulate_tile(const Source& source, const Task& task, typename Local::Sum* local) {
+void accumulate_tile(const HistogramSource& source, const Task& task, typename Local::Sum* local) {
   const int n_groups = TileView::features_of(task.tile, source.tiles.n_features) / 4;
   if constexpr (Groups > 0)
     if (n_groups < Groups) return accumulate_tile<Row, Local, Groups - 1>(source, task, local);
@@ -88,7 +79,7 @@ void accumulate_tile(const Source& source, const Task& task, typename Local::Sum
 
 // Moves the local histogram into the slot and leaves it zeroed for the next task.
 template <class Local, class Total>
-void flush(const Source& source, const Task& task, typename Local::Sum* local, uint8_t* slot, Guard& guard) {
+void flush(const HistogramSource& source, const Task& task, typename Local::Sum* local, uint8_t* slot, Guard& guard) {
   const int first = task.tile * TILE_FEATURES;
   const int n_features = TileView::features_of(task.tile, source.tiles.n_features);
   auto* total = reinterpret_cast<typename Total::Sum*>(slot);
@@ -110,7 +101,7 @@ void flush(const Source& source, const Task& task, typename Local::Sum* local, u
 }
 
 template <class Local>
-void run_task(const Source& source, const Task& task, const Node& node, void* buffer, Guard& guard, Simd simd) {
+void run_task(const HistogramSource& source, const Task& task, const Node& node, void* buffer, Guard& guard, Simd simd) {
   auto* local = static_cast<typename Local::Sum*>(buffer);
   switch (source.row_width) {
     case 8: accumulate_tile<Packed<8>, Local>(source, task, local); break;
@@ -148,55 +139,26 @@ void* local_buffer() {
   return buffer->bytes;
 }
 
-void build(const std::vector<Node>& nodes, const Source& source, int64_t slot_bins, int n_threads, Simd simd) {
-  const int n_tiles = TileView::n_tiles(source.tiles.n_features);
-  std::vector<Guard> guards(nodes.size() * n_tiles);
-  int64_t n_updates = 0;
-  for (const Node& node : nodes) n_updates += (node.end - node.begin) * source.tiles.n_features;
-  if (n_updates < 2 * UPDATES_PER_THREAD) n_threads = 1;
-  const std::vector<Task> tasks = plan_tasks(nodes, source.tiles.n_features, n_threads);
-  parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
-    const Task& task = tasks[t];
-    const Node& node = nodes[task.node];
-    Guard& guard = guards[task.node * n_tiles + task.tile];
-    visit_width(node.local_width, source.packed, [&](auto local) {
-      run_task<decltype(local)>(source, task, node, local_buffer(), guard, simd);
-    });
-  });
-  for (const Node& node : nodes)  // a rank may hold no row of a node
-    if (node.begin == node.end)
-      visit_width(node.total_width, source.packed, [&](auto total) {
-        std::fill_n(reinterpret_cast<typename decltype(total)::Sum*>(node.slot), slot_bins,
-                    typename decltype(total)::Sum{});
-      });
+std::vector<Node> nodes_of(const PlanView& plan, const PoolView& pool, const HistogramSource& source) {
+  require(plan.n_columns == 6, "plan must have 6 columns");
+  const int64_t n_bins = source.bin_offset[source.tiles.n_features];
+  std::vector<Node> nodes;
+  for (int64_t i = 0; i < plan.n_steps; ++i) {
+    const int64_t* step = plan.step(i);
+    const Node node{step[0], step[1], nullptr, static_cast<int>(step[3]), static_cast<int>(step[4]), step[5]};
+    require(0 <= node.begin && node.begin <= node.end && node.end <= source.n_listed && node.block_rows > 0, "bad node range");
+    require(is_width(node.local_width) && is_width(node.total_width) && node.local_width <= node.total_width, "bad widths");
+    nodes.push_back(node);
+    nodes.back().slot = pool.slot(step[2], n_bins, node.total_width);
+  }
+  return nodes;
 }
 
-// plan: one row per node: begin, end, slot, local width, total width, rows per block.
-void build_histograms(Matrix<uint8_t> pool, Vector<const uint8_t> tiles, int64_t n_rows,
-                      Vector<const int64_t> bin_offset, Vector<const int32_t> rows,
-                      nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro> packed_rows,
-                      Matrix<const int64_t> plan, bool packed, int n_threads, int simd) {
-  const int n_features = static_cast<int>(bin_offset.shape(0)) - 1;
-  require(plan.shape(1) == 6, "plan must have 6 columns");
-  require(static_cast<int64_t>(tiles.shape(0)) >= TileView::n_bytes(n_rows, n_features), "tiles too small");
-  require(static_cast<int64_t>(packed_rows.shape(0)) == n_rows, "packed rows differ in length");
-  const int64_t n_bins = bin_offset(n_features), n_listed = rows.shape(0);
-  std::vector<Node> nodes;
-  for (size_t i = 0; i < plan.shape(0); ++i) {
-    Node node{plan(i, 0), plan(i, 1), nullptr, static_cast<int>(plan(i, 3)), static_cast<int>(plan(i, 4)), plan(i, 5)};
-    const int64_t slot = plan(i, 2);
-    require(slot >= 0 && slot < static_cast<int64_t>(pool.shape(0)), "slot out of range");
-    require(0 <= node.begin && node.begin <= node.end && node.end <= n_listed && node.block_rows > 0, "bad node range");
-    require(is_width(node.local_width) && is_width(node.total_width) && node.local_width <= node.total_width &&
-            n_bins * (node.total_width / 4) <= static_cast<int64_t>(pool.shape(1)), "bad widths");
-    node.slot = pool.data() + slot * pool.shape(1);
-    nodes.push_back(node);
-  }
-  const int row_width = static_cast<int>(packed_rows.itemsize()) * 4;
-  require(row_width == 8 || row_width == 16 || row_width == 32, "packed rows of unknown width");
-  const Source source{{tiles.data(), n_rows, n_features}, bin_offset.data(), rows.data(), packed_rows.data(), row_width, packed};
-  nb::gil_scoped_release release;
-  build(nodes, source, n_bins, n_threads, static_cast<Simd>(simd));
+void clear_slot(const Node& node, int64_t n_bins, bool packed) {
+  visit_width(node.total_width, packed, [&](auto total) {
+    using Sum = typename decltype(total)::Sum;
+    std::fill_n(reinterpret_cast<Sum*>(node.slot), n_bins, Sum{});
+  });
 }
 
 template <class Parent, class Child, class Out>
@@ -214,45 +176,62 @@ void subtract_slot(uint8_t* parent, const uint8_t* child, int64_t begin, int64_t
   }
 }
 
-// plan: one row per pair: parent slot (becomes the larger child), built slot, parent width,
-// built width, out width. Only the bins [begin, end) are touched.
-void subtract_histograms(Matrix<uint8_t> pool, Matrix<const int64_t> plan, int64_t begin, int64_t end,
-                         bool packed, int n_threads, int simd) {
-  require(plan.shape(1) == 5, "plan must have 5 columns");
-  for (size_t i = 0; i < plan.shape(0); ++i) {
-    require(plan(i, 0) >= 0 && plan(i, 0) < static_cast<int64_t>(pool.shape(0)) && plan(i, 1) >= 0 &&
-            plan(i, 1) < static_cast<int64_t>(pool.shape(0)), "slot out of range");
-    require(is_width(plan(i, 2)) && is_width(plan(i, 3)) && is_width(plan(i, 4)) && plan(i, 3) <= plan(i, 2) &&
-            plan(i, 4) <= plan(i, 2) && end * (plan(i, 2) / 4) <= static_cast<int64_t>(pool.shape(1)), "bad widths");
-  }
-  uint8_t* data = pool.data();
-  const int64_t slot_bytes = pool.shape(1);
-  const int64_t* steps = plan.data();
-  nb::gil_scoped_release release;
-  parallel_tasks(plan.shape(0), n_threads, [&](int64_t i) {
-    const int64_t* step = steps + 5 * i;
-    uint8_t* parent = data + step[0] * slot_bytes;
-    const uint8_t* child = data + step[1] * slot_bytes;
-    visit_width(static_cast<int>(step[2]), packed, [&](auto p) {
-      visit_width(static_cast<int>(step[3]), packed, [&](auto c) {
-        visit_width(static_cast<int>(step[4]), packed, [&](auto o) {
-          using P = decltype(p);
-          using C = decltype(c);
-          using O = decltype(o);
-          if constexpr (P::half_bits >= 16 && C::half_bits >= 16 && O::half_bits >= 16 &&
-                        C::half_bits <= P::half_bits && O::half_bits <= P::half_bits)
-            with_simd(static_cast<Simd>(simd), [&] { subtract_slot<P, C, O>(parent, child, begin, end); });
-        });
+void subtract_step(const int64_t* step, uint8_t* parent, const uint8_t* child, BinRange bins, bool packed, Simd simd) {
+  visit_width(static_cast<int>(step[2]), packed, [&](auto p) {
+    visit_width(static_cast<int>(step[3]), packed, [&](auto c) {
+      visit_width(static_cast<int>(step[4]), packed, [&](auto o) {
+        using P = decltype(p);
+        using C = decltype(c);
+        using O = decltype(o);
+        if constexpr (P::half_bits >= 16 && C::half_bits >= 16 && O::half_bits >= 16 &&
+                      C::half_bits <= P::half_bits && O::half_bits <= P::half_bits)
+          with_simd(simd, [&] { subtract_slot<P, C, O>(parent, child, bins.first, bins.last); });
       });
     });
-  }, SUBTRACTIONS_PER_THREAD);
+  });
 }
 
 }  // namespace
 
-void init_histogram(nb::module_& m) {
-  m.def("build_histograms", &build_histograms);
-  m.def("subtract_histograms", &subtract_histograms);
+uint8_t* PoolView::slot(int64_t index, int64_t n_bins, int width) const {
+  require(index >= 0 && index < n_slots, "slot out of range");
+  require(is_width(width) && n_bins * (width / 4) <= slot_bytes, "bad widths");
+  return data + index * slot_bytes;
+}
+
+void build_histograms(const PlanView& plan, const PoolView& pool, const HistogramSource& source, int n_threads, Simd simd) {
+  const std::vector<Node> nodes = nodes_of(plan, pool, source);
+  const int n_tiles = TileView::n_tiles(source.tiles.n_features);
+  std::vector<Guard> guards(nodes.size() * n_tiles);
+  int64_t n_updates = 0;
+  for (const Node& node : nodes) n_updates += (node.end - node.begin) * source.tiles.n_features;
+  if (n_updates < 2 * UPDATES_PER_THREAD) n_threads = 1;
+  const std::vector<Task> tasks = plan_tasks(nodes, source.tiles.n_features, n_threads);
+  parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
+    const Task& task = tasks[t];
+    const Node& node = nodes[task.node];
+    Guard& guard = guards[task.node * n_tiles + task.tile];
+    visit_width(node.local_width, source.packed, [&](auto local) {
+      run_task<decltype(local)>(source, task, node, local_buffer(), guard, simd);
+    });
+  });
+  for (const Node& node : nodes)  // a rank may hold no row of a node
+    if (node.begin == node.end) clear_slot(node, source.bin_offset[source.tiles.n_features], source.packed);
+}
+
+void subtract_histograms(const PlanView& plan, const PoolView& pool, BinRange bins, bool packed, int n_threads, Simd simd) {
+  require(plan.n_columns == 5, "plan must have 5 columns");
+  for (int64_t i = 0; i < plan.n_steps; ++i) {
+    const int64_t* step = plan.step(i);
+    pool.slot(step[0], bins.last, static_cast<int>(step[2]));
+    pool.slot(step[1], bins.last, static_cast<int>(step[3]));
+    require(is_width(step[4]) && step[3] <= step[2] && step[4] <= step[2], "bad widths");
+  }
+  parallel_tasks(plan.n_steps, n_threads, [&](int64_t i) {
+    const int64_t* step = plan.step(i);
+    uint8_t* parent = pool.data + step[0] * pool.slot_bytes;
+    subtract_step(step, parent, pool.data + step[1] * pool.slot_bytes, bins, packed, simd);
+  }, SUBTRACTIONS_PER_THREAD);
 }
 
 }  // namespace bitgrove

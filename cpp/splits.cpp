@@ -1,11 +1,11 @@
 // The best split of each node of a batch, from its histogram.
+#include "splits.h"
+
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <vector>
 
-#include "gain.h"
-#include "layouts.h"
 #include "parallel.h"
 #include "rooms.h"
 #include "widths.h"
@@ -16,18 +16,12 @@ namespace {
 constexpr int FEATURE_BLOCK = 16;
 constexpr int LANES = 8;
 constexpr int64_t TASKS_PER_THREAD = 4;
-constexpr double NO_GAIN = -std::numeric_limits<double>::infinity();
+constexpr double NO_GAIN = NO_SPLIT.gain;
 
 struct Node {
   const uint8_t* slot;
   int width;
   double grad, hess, min_hess;
-};
-
-struct Features {
-  const int64_t* bin_offset;
-  const uint8_t* has_missing;
-  const uint8_t* allowed;
 };
 
 struct Candidate {
@@ -84,7 +78,7 @@ BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, doub
 }
 
 template <class Layout>
-void search_feature(const Node& node, const Features& features, int f, double parent_score,
+void search_feature(const Node& node, const SplitFeatures& features, int f, double parent_score,
                     const GainRules& rules, SplitInfo& best) {
   const int64_t offset = features.bin_offset[f];
   const int n_all = static_cast<int>(features.bin_offset[f + 1] - offset);
@@ -114,10 +108,10 @@ void search_feature(const Node& node, const Features& features, int f, double pa
             f, right.bin, default_left, 0};
 }
 
-SplitInfo search_block(const Node& node, const Features& features, int begin, int end, const GainRules& rules,
+SplitInfo search_block(const Node& node, const SplitFeatures& features, int begin, int end, const GainRules& rules,
                        bool packed, Simd simd) {
   const double parent_score = leaf_score(node.grad, node.hess, rules);
-  SplitInfo best{NO_GAIN, 0, 0, -1, 0, 0, 0};
+  SplitInfo best = NO_SPLIT;
   visit_width(node.width, packed, [&](auto layout) {
     using Layout = decltype(layout);
     if constexpr (Layout::half_bits >= 16)
@@ -126,50 +120,33 @@ SplitInfo search_block(const Node& node, const Features& features, int begin, in
           if (features.allowed[f]) search_feature<Layout>(node, features, f, parent_score, rules, best);
       });
   });
-  if (!(best.gain > gain_floor(parent_score, rules))) best = {NO_GAIN, 0, 0, -1, 0, 0, 0};
+  if (!(best.gain > gain_floor(parent_score, rules))) best = NO_SPLIT;
   return best;
-}
-
-// slots, widths, sums: per node. rules: grad_scale, hess_scale, reg_lambda, reg_alpha, min_gain.
-void find_splits(Matrix<const uint8_t> pool, Vector<const int64_t> slots, Vector<const int64_t> widths,
-                 Matrix<const double> sums, Vector<const int64_t> bin_offset, Vector<const uint8_t> has_missing,
-                 Vector<const uint8_t> allowed, int first, int last, nb::tuple rules, bool packed,
-                 Vector<uint8_t> out, int n_threads, int simd) {
-  const int64_t n_nodes = slots.shape(0);
-  const int n_features = static_cast<int>(bin_offset.shape(0)) - 1;
-  require(static_cast<int64_t>(widths.shape(0)) == n_nodes && static_cast<int64_t>(sums.shape(0)) == n_nodes &&
-          sums.shape(1) == 3, "node arrays differ in length");
-  require(out.shape(0) == n_nodes * sizeof(SplitInfo), "out has the wrong size");
-  require(0 <= first && first <= last && last <= n_features, "bad feature range");
-  require(static_cast<int>(has_missing.shape(0)) == n_features && static_cast<int>(allowed.shape(0)) == n_features,
-          "feature arrays differ in length");
-  std::vector<Node> nodes;
-  for (int64_t i = 0; i < n_nodes; ++i) {
-    require(slots(i) >= 0 && slots(i) < static_cast<int64_t>(pool.shape(0)), "slot out of range");
-    require(is_width(widths(i)) && bin_offset(n_features) * (widths(i) / 4) <= static_cast<int64_t>(pool.shape(1)), "bad width");
-    nodes.push_back({pool.data() + slots(i) * pool.shape(1), static_cast<int>(widths(i)), sums(i, 0), sums(i, 1), sums(i, 2)});
-  }
-  const GainRules gain_rules{nb::cast<double>(rules[0]), nb::cast<double>(rules[1]), nb::cast<double>(rules[2]),
-                             nb::cast<double>(rules[3]), nb::cast<double>(rules[4])};
-  const Features features{bin_offset.data(), has_missing.data(), allowed.data()};
-  auto* result = reinterpret_cast<SplitInfo*>(out.data());
-  nb::gil_scoped_release release;
-  const int64_t n_blocks = blocks_of(last - first, FEATURE_BLOCK);
-  std::vector<SplitInfo> found(n_nodes * n_blocks);
-  parallel_tasks(n_nodes * n_blocks, n_threads, [&](int64_t task) {
-    const int begin = first + static_cast<int>(task % n_blocks) * FEATURE_BLOCK;
-    found[task] = search_block(nodes[task / n_blocks], features, begin, std::min(begin + FEATURE_BLOCK, last),
-                               gain_rules, packed, static_cast<Simd>(simd));
-  }, TASKS_PER_THREAD);
-  for (int64_t i = 0; i < n_nodes; ++i) {
-    result[i] = {NO_GAIN, 0, 0, -1, 0, 0, 0};
-    for (int64_t b = 0; b < n_blocks; ++b)
-      if (found[i * n_blocks + b].gain > result[i].gain) result[i] = found[i * n_blocks + b];
-  }
 }
 
 }  // namespace
 
-void init_splits(nb::module_& m) { m.def("find_splits", &find_splits); }
+void find_splits(const SearchedNodes& searched, const PoolView& pool, const SplitFeatures& features,
+                 const GainRules& rules, bool packed, SplitInfo* result, int n_threads, Simd simd) {
+  const int64_t n_nodes = searched.n_nodes;
+  std::vector<Node> nodes;
+  for (int64_t i = 0; i < n_nodes; ++i) {
+    const int width = static_cast<int>(searched.widths[i]);
+    const double* sums = searched.sums + 3 * i;
+    nodes.push_back({pool.slot(searched.slots[i], features.bin_offset[features.n_features], width), width, sums[0], sums[1], sums[2]});
+  }
+  const int64_t n_blocks = blocks_of(features.last - features.first, FEATURE_BLOCK);
+  std::vector<SplitInfo> found(n_nodes * n_blocks);
+  parallel_tasks(n_nodes * n_blocks, n_threads, [&](int64_t task) {
+    const int begin = features.first + static_cast<int>(task % n_blocks) * FEATURE_BLOCK;
+    const int end = std::min(begin + FEATURE_BLOCK, features.last);
+    found[task] = search_block(nodes[task / n_blocks], features, begin, end, rules, packed, simd);
+  }, TASKS_PER_THREAD);
+  for (int64_t i = 0; i < n_nodes; ++i) {
+    result[i] = NO_SPLIT;
+    for (int64_t b = 0; b < n_blocks; ++b)
+      if (found[i * n_blocks + b].gain > result[i].gain) result[i] = found[i * n_blocks + b];
+  }
+}
 
 }  // namespace bitgrove

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import Backend, BinnedMatrix
+from bitgrove.backends.base import Backend, BinnedMatrix, TreeWork
 from bitgrove.distributed.comm import Comm, feature_block
 from bitgrove.histograms import HistogramPool, WidthPlan
 from bitgrove.params import TrainParams
@@ -74,6 +74,16 @@ class Grower:
         """Grows a tree on the listed rows, using the allowed features."""
         self.quantized, self.rows, self.allowed = quantized, rows, allowed
         self.rules = GainRules.of(self.params, quantized)
+        work = TreeWork(
+            self.pool.storage,
+            self.matrix,
+            quantized.packed,
+            rows,
+            allowed,
+            self.rules,
+            self.params.packed,
+        )
+        self.find_here = self.backend.searcher(work)
         frontier = self._start()
         self._search(frontier)
         missing_bin = self.matrix.mapper.missing_bin
@@ -101,30 +111,33 @@ class Grower:
         return frontier
 
     def _search(self, frontier: Any) -> None:
-        """Builds, reduces and subtracts histograms, then finds the new nodes' best splits."""
-        storage, packing = self.pool.storage, self.params.packed
+        """Finds the best splits of the new nodes."""
+        find = self.find_here if self.comm.size == 1 else self._find_with_ranks
         while (plan := frontier.next_search()) is not None:
-            builds, subtractions, slots, widths, sums = plan
-            self.backend.build_histograms(
-                storage, self.matrix, self.quantized.packed, self.rows, builds, packing
-            )
-            if self.comm.size > 1:
-                self._reduce(builds)
-            if len(subtractions):
-                mine = self.rank_bins[self.comm.rank]
-                self.backend.subtract_histograms(storage, subtractions, mine, packing)
-            found = self.backend.find_splits(
-                storage,
-                self.matrix.mapper,
-                slots,
-                widths,
-                sums,
-                self.features,
-                self.allowed,
-                self.rules,
-                packing,
-            )
-            frontier.record(best_of_ranks(found, self.comm).view(np.uint8))
+            frontier.record(find(plan))
+
+    def _find_with_ranks(self, plan: Any) -> NDArray[np.uint8]:
+        """Builds histograms of this rank's rows and searches the sums of this rank's features."""
+        storage, packing = self.pool.storage, self.params.packed
+        self.backend.build_histograms(
+            storage, self.matrix, self.quantized.packed, self.rows, plan.builds, packing
+        )
+        self._reduce(plan.builds)
+        if len(plan.subtractions):
+            mine = self.rank_bins[self.comm.rank]
+            self.backend.subtract_histograms(storage, plan.subtractions, mine, packing)
+        found = self.backend.find_splits(
+            storage,
+            self.matrix.mapper,
+            plan.slots,
+            plan.widths,
+            plan.sums,
+            self.features,
+            self.allowed,
+            self.rules,
+            packing,
+        )
+        return best_of_ranks(found, self.comm).view(np.uint8)
 
     def _reduce(self, builds: I64) -> None:
         """Sums the built histograms over ranks; each rank keeps the bins of its own features."""

@@ -154,12 +154,12 @@ def frontier_replay(gains: list[float], n_splits: int, n_slots: int, alpha: floa
 
     def search() -> None:
         while (plan := frontier.next_search()) is not None:
-            builds, subtractions, slots, _, sums = plan
+            slots, sums = plan.slots, plan.sums
             assert len(slots) == len(set(slots.tolist())) and max(slots) < n_slots
-            for begin, end, slot, *_ in builds.tolist():
+            for begin, end, slot, *_ in plan.builds.tolist():
                 level = depth - int(math.log2(end - begin))
                 place[slot] = 2**level - 1 + begin // (end - begin)
-            for large, small, *_ in subtractions.tolist():
+            for large, small, *_ in plan.subtractions.tolist():
                 sibling = place[small] + 1 if place[small] % 2 else place[small] - 1
                 assert place[large] == (place[small] - 1) // 2  # the slot held their parent
                 place[large] = sibling

@@ -367,7 +367,7 @@ def test_least_integer_hessian(
     if least is None:
         assert plan is None
     else:
-        assert plan[4].tolist() == [[-7.0, hess, least]]
+        assert plan.sums.tolist() == [[-7.0, hess, least]]
 
 
 @pytest.mark.parametrize("change", ["slot", "width", "range", "sums"])

@@ -8,7 +8,8 @@ the oracle: every other backend must give the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -28,6 +29,19 @@ class BinnedMatrix(Protocol):
 
     n_rows: int
     mapper: BinMapper
+
+
+@dataclass(frozen=True, eq=False)
+class TreeWork:
+    """What the searches of one tree have in common."""
+
+    pool: Any
+    matrix: Any
+    packed: Any
+    rows: Any
+    allowed: NDArray[np.uint8]
+    rules: GainRules
+    packing: bool
 
 
 class Backend(Protocol):
@@ -125,6 +139,10 @@ class Backend(Protocol):
     ) -> SplitInfos:
         """The best split of each node; sums columns: grad, hess, least hessian of a child."""
 
+    def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
+        """A function that does a whole SearchPlan of the frontier, where no other rank is asked:
+        builds, subtractions and the search; it returns the SplitInfos as bytes."""
+
     def leaf_sums(
         self, rows: Any, begins: I64, ends: I64, grad: Any, hess: Any, units: tuple[float, float]
     ) -> I64:
@@ -137,3 +155,18 @@ class Backend(Protocol):
 
     def add_tree(self, scores: Any, matrix: Any, tree: Tree, subset: Any) -> None:
         """Adds a tree to the scores of binned rows (all, or the listed subset)."""
+
+
+def search_in_steps(backend: Backend, work: TreeWork, plan: Any) -> NDArray[np.uint8]:
+    """What a searcher does, verb by verb."""
+    mapper, packing = work.matrix.mapper, work.packing
+    backend.build_histograms(work.pool, work.matrix, work.packed, work.rows, plan.builds, packing)
+    if len(plan.subtractions):
+        everything = (0, int(mapper.bin_offset[-1]))
+        backend.subtract_histograms(work.pool, plan.subtractions, everything, packing)
+    nodes = (plan.slots, plan.widths, plan.sums)
+    features = (0, mapper.n_features)
+    found = backend.find_splits(
+        work.pool, mapper, *nodes, features, work.allowed, work.rules, packing
+    )
+    return found.view(np.uint8)

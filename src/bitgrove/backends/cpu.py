@@ -7,7 +7,7 @@ environment variable BITGROVE_SIMD (scalar, avx2, avx512) lowers the instruction
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.backends.base import TreeWork
 from bitgrove.binning import BinMapper
 from bitgrove.errors import ParameterError
 from bitgrove.objectives import Objective, Queries
@@ -253,8 +254,7 @@ class CpuBackend:
         rules: GainRules,
         packing: bool,
     ) -> SplitInfos:
-        found = np.empty(len(slots), dtype=SPLIT_INFO)
-        _core.find_splits(
+        found: Array = _core.find_splits(
             pool,
             slots,
             widths,
@@ -262,14 +262,32 @@ class CpuBackend:
             mapper.bin_offset,
             mapper.has_missing,
             allowed,
-            *features,
+            features,
             rules.as_tuple(),
             packing,
-            found.view(np.uint8),
             self.n_threads,
             self.simd,
         )
-        return found
+        return found.view(SPLIT_INFO)
+
+    def searcher(self, work: TreeWork) -> Callable[[Any], Array]:
+        mapper = work.matrix.mapper
+        tree = _core.TreeSearch(
+            work.pool,
+            work.matrix.tiles,
+            work.matrix.n_rows,
+            mapper.bin_offset,
+            work.rows,
+            work.packed,
+            mapper.has_missing,
+            work.allowed,
+            work.rules.as_tuple(),
+            work.packing,
+            self.n_threads,
+            self.simd,
+        )
+        search: Callable[[Any], Array] = tree.search
+        return search
 
     def leaf_sums(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.backends import cuda_plans as plans
+from bitgrove.backends.base import TreeWork, search_in_steps
 from bitgrove.backends.cuda_binning import bin_on_device
 from bitgrove.backends.cuda_memory import BYTES_PER_ROW, DeviceMemory, Mailbox
 from bitgrove.backends.cuda_module import find_device, import_cupy, kernels_of
@@ -362,6 +363,9 @@ class CudaBackend:
         grid = (n_nodes * n_blocks,)
         self._launch("split", kernel, grid, _THREADS, *args, _address(n_done), best)
         return self._mailbox.fetch(best, (n_nodes,), SPLIT_INFO)
+
+    def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
+        return partial(search_in_steps, self, work)
 
     @_on_device
     def leaf_sums(

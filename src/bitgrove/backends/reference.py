@@ -6,13 +6,15 @@ are ignored. Floats repeat kernels/shared operation by operation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.backends.base import TreeWork, search_in_steps
 from bitgrove.binning import BinMapper
 from bitgrove.exact_math import (
     numpy_exp,
@@ -192,6 +194,9 @@ class ReferenceBackend:
             if not found["gain"][i] > max(parent * _GAIN_NOISE, rules.min_gain):
                 found[i] = no_splits(1)[0]
         return found
+
+    def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
+        return partial(search_in_steps, self, work)
 
     def leaf_sums(
         self,
