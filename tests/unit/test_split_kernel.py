@@ -195,6 +195,28 @@ def test_wide_histograms(n_features: int) -> None:
     assert np.all(found["feature"] >= 0)
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-3, 1e9, 1e15]))
+def test_gains_that_estimates_cannot_tell_apart(seed: int, reg_lambda: float) -> None:
+    """Sums near 2^30 that differ by a few units: float32 estimates tie, the exact gains do not."""
+    rng = np.random.default_rng(seed)
+    mapper = mapper_of([255, 255, 40], [False, True, True])
+    sizes = np.diff(mapper.bin_offset)
+    nodes = []
+    for _ in range(2):
+        node: Sums = []
+        for size in sizes:
+            bins = rng.integers(-2, 3, size=(size, 2)) * [1, 0] + [0, 1]
+            bins[size // 3] += [2**29, 2**29]
+            bins[0] += [-(2**29), 2**29] - bins.sum(axis=0) + [2**29, 2**29]
+            node += [(int(g), int(h)) for g, h in bins]
+        nodes.append(node)
+    rules = GainRules(0.01, 0.02, reg_lambda, 0.0, 0.0, 0.0)
+    search = Search(mapper, nodes, rules)
+    found = search.check((32, 64))
+    assert np.all(found["feature"] >= 0)
+
+
 def test_full_precision_sums() -> None:
     """Sums up to 2^52 are exact in float64."""
     rng = np.random.default_rng(1)
