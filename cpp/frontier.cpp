@@ -48,16 +48,16 @@ Frontier::Frontier(int n_slots, GrowthRules rules, WidthLimits widths)
   for (int slot = n_slots - 1; slot >= 0; --slot) free_.push_back(slot);
 }
 
-int Frontier::add_child(int64_t begin, int64_t end, int64_t n_rows, int64_t depth, int64_t grad, int64_t hess) {
-  FrontierNode node{begin, end, n_rows, depth, grad, hess, widths_.total_width(n_rows), -1, -1, NO_SPLIT};
+int Frontier::add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad, int64_t hess) {
+  FrontierNode node{begin, local, all, depth, grad, hess, widths_.total_width(all.active), -1, -1, NO_SPLIT};
   nodes_.push_back(node);
   return static_cast<int>(nodes_.size()) - 1;
 }
 
-void Frontier::start(int64_t grad, int64_t hess, int64_t n_rows, int64_t n_local) {
+void Frontier::start(int64_t grad, int64_t hess, RowCounts all, RowCounts local) {
   pairs_.clear();
   next_pair_ = 0;
-  add_child(0, n_local, n_rows, 0, grad, hess);
+  add_child(0, local, all, 0, grad, hess);
   // The root is searched alone: a pair without a parent and without a sibling.
   if (searchable(nodes_[0])) pairs_.push_back({-1, 0, -1});
 }
@@ -98,21 +98,21 @@ const std::vector<int>& Frontier::next_batch(double alpha) {
 
 bool Frontier::searchable(const FrontierNode& node) const {
   const bool too_deep = rules_.max_depth > 0 && node.depth >= rules_.max_depth;
-  return !too_deep && static_cast<double>(node.hess) >= 2.0 * rules_.least_hess(node.n_rows, node.hess);
+  return !too_deep && static_cast<double>(node.hess) >= 2.0 * rules_.least_hess(node.all.both(), node.hess);
 }
 
-void Frontier::divide(const int64_t* local_left, const int64_t* all_left) {
+void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
   pairs_.clear();
   next_pair_ = 0;
   for (size_t i = 0; i < batch_.size(); ++i) {
     const FrontierNode node = nodes_[batch_[i]];
     const SplitInfo& split = node.split;
-    const int64_t middle = node.begin + local_left[i], depth = node.depth + 1;
-    const int left = add_child(node.begin, middle, all_left[i], depth, split.left_grad, split.left_hess);
-    const int right = add_child(middle, node.end, node.n_rows - all_left[i], depth, node.grad - split.left_grad,
-                                node.hess - split.left_hess);
+    const int64_t middle = node.begin + local_left[i].both(), depth = node.depth + 1;
+    const int left = add_child(node.begin, local_left[i], all_left[i], depth, split.left_grad, split.left_hess);
+    const int right = add_child(middle, node.local - local_left[i], node.all - all_left[i], depth,
+                                node.grad - split.left_grad, node.hess - split.left_hess);
     nodes_[batch_[i]].first_child = left;
-    const bool left_is_small = nodes_[left].n_rows <= nodes_[right].n_rows;
+    const bool left_is_small = nodes_[left].all.active <= nodes_[right].all.active;
     pairs_.push_back({batch_[i], left_is_small ? left : right, left_is_small ? right : left});
   }
 }
@@ -142,8 +142,9 @@ void Frontier::make_room(size_t n_needed, const Pair* first, const Pair* last) {
 
 void Frontier::plan_build(int node, SearchPlan& plan) {
   const FrontierNode& n = nodes_[node];
-  const auto [local_width, block_rows] = widths_.local(n.end - n.begin, n.width);
-  plan.builds.insert(plan.builds.end(), {n.begin, n.end, n.slot, local_width, n.width, block_rows});
+  const int64_t n_rows = n.local.active;
+  const auto [local_width, block_rows] = widths_.local(n_rows, n.width);
+  plan.builds.insert(plan.builds.end(), {n.begin, n.begin + n_rows, n.slot, local_width, n.width, block_rows});
   ++widths_used_[std::find(std::begin(LOCAL_WIDTHS), std::end(LOCAL_WIDTHS), local_width) - LOCAL_WIDTHS];
 }
 
@@ -153,7 +154,7 @@ void Frontier::plan_search(int node, SearchPlan& plan) {
   plan.slots.push_back(n.slot);
   plan.widths.push_back(n.width);
   plan.sums.insert(plan.sums.end(), {static_cast<double>(n.grad), static_cast<double>(n.hess),
-                                     rules_.least_hess(n.n_rows, n.hess)});
+                                     rules_.least_hess(n.all.both(), n.hess)});
 }
 
 void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {

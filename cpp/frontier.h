@@ -33,9 +33,18 @@ struct GrowthRules {
   double least_hess(int64_t n_rows, int64_t hess) const;
 };
 
+// Rows whose integers are both zero come last in a node: they add nothing to a histogram.
+struct RowCounts {
+  int64_t active, zero;
+
+  int64_t both() const { return active + zero; }
+  RowCounts operator-(RowCounts other) const { return {active - other.active, zero - other.zero}; }
+};
+
 struct FrontierNode {
-  int64_t begin, end;  // this rank's rows
-  int64_t n_rows;      // all ranks' rows
+  int64_t begin;    // this rank's rows start here
+  RowCounts local;  // this rank's rows
+  RowCounts all;    // all ranks' rows
   int64_t depth, grad, hess;
   int width;
   int slot = -1;
@@ -55,10 +64,10 @@ class Frontier {
  public:
   Frontier(int n_slots, GrowthRules rules, WidthLimits widths);
 
-  void start(int64_t grad, int64_t hess, int64_t n_rows, int64_t n_local);
+  void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
   // Nodes to divide next: the first ceil(alpha * pending) of the replay; empty when done.
   const std::vector<int>& next_batch(double alpha);
-  void divide(const int64_t* local_left, const int64_t* all_left);
+  void divide(const RowCounts* local_left, const RowCounts* all_left);
   // Fills the next plan of at most n_slots / 2 pairs; false when every child is known.
   bool next_search(SearchPlan& plan);
   void record(const SplitInfo* found);
@@ -77,7 +86,7 @@ class Frontier {
 
   void replay();
   bool searchable(const FrontierNode& node) const;
-  int add_child(int64_t begin, int64_t end, int64_t n_rows, int64_t depth, int64_t grad, int64_t hess);
+  int add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad, int64_t hess);
   void make_room(size_t n_needed, const Pair* first, const Pair* last);
   void plan_pair(const Pair& pair, SearchPlan& plan);
   void plan_build(int node, SearchPlan& plan);

@@ -15,7 +15,7 @@ Frontier make_frontier(int n_slots, int64_t num_leaves, int64_t max_depth, doubl
   return Frontier(n_slots, {num_leaves, max_depth, min_child_samples, min_child_hess}, widths);
 }
 
-// begin, end, feature, bin, missing bin, default left of each node to divide.
+// begin, end, feature, bin, missing bin, default left, first zero row of each node to divide.
 auto next_batch(Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
   const std::vector<int>& batch = frontier.next_batch(alpha);
   std::vector<int64_t> plan;
@@ -23,14 +23,23 @@ auto next_batch(Frontier& frontier, double alpha, Vector<const int64_t> missing_
     const FrontierNode& node = frontier.nodes()[id];
     const SplitInfo& split = node.split;
     require(split.feature >= 0 && split.feature < static_cast<int64_t>(missing_bin.shape(0)), "feature out of range");
-    plan.insert(plan.end(), {node.begin, node.end, split.feature, split.bin, missing_bin(split.feature), split.default_left});
+    const int64_t middle = node.begin + node.local.active, end = middle + node.local.zero;
+    plan.insert(plan.end(), {node.begin, end, split.feature, split.bin, missing_bin(split.feature), split.default_left, middle});
   }
-  return to_numpy(std::move(plan), {batch.size(), 6});
+  return to_numpy(std::move(plan), {batch.size(), 7});
 }
 
-void divide(Frontier& frontier, Vector<const int64_t> local_left, Vector<const int64_t> all_left) {
+using Counts = std::pair<int64_t, int64_t>;  // active rows, zero rows
+
+void start(Frontier& frontier, int64_t grad, int64_t hess, Counts all, Counts local) {
+  frontier.start(grad, hess, {all.first, all.second}, {local.first, local.second});
+}
+
+// (active, zero) rows of each node that went left.
+void divide(Frontier& frontier, Matrix<const int64_t> local_left, Matrix<const int64_t> all_left) {
   require(local_left.shape(0) == all_left.shape(0), "counts differ in length");
-  frontier.divide(local_left.data(), all_left.data());
+  require(local_left.shape(1) == 2 && all_left.shape(1) == 2, "counts of active and of zero rows");
+  frontier.divide(reinterpret_cast<const RowCounts*>(local_left.data()), reinterpret_cast<const RowCounts*>(all_left.data()));
 }
 
 // The next plan, or None when every child is known.
@@ -68,13 +77,13 @@ nb::tuple finish(const Frontier& frontier) {
   std::vector<int32_t> links;
   int32_t n_leaves = 0;
   const auto add_leaf = [&](const FrontierNode& leaf) {
-    leaves.insert(leaves.end(), {leaf.begin, leaf.end, leaf.n_rows, leaf.grad, leaf.hess});
+    leaves.insert(leaves.end(), {leaf.begin, leaf.begin + leaf.local.both(), leaf.all.both(), leaf.grad, leaf.hess});
     return ~n_leaves++;
   };
   for (size_t i = 0; i < taken.size(); ++i) {
     const FrontierNode& node = nodes[taken[i]];
     reinterpret_cast<SplitInfo*>(splits.data())[i] = node.split;
-    facts.insert(facts.end(), {node.n_rows, node.hess, nodes[node.first_child].n_rows});
+    facts.insert(facts.end(), {node.all.both(), node.hess, nodes[node.first_child].all.both()});
     for (int child : {node.first_child, node.first_child + 1})
       links.push_back(split_of[child] >= 0 ? split_of[child] : add_leaf(nodes[child]));
   }
@@ -102,7 +111,7 @@ void init_frontier(nb::module_& m) {
       .def_prop_ro("widths", &part_of<int64_t, &SearchPlan::widths, 0>, nb::rv_policy::automatic)
       .def_prop_ro("sums", &part_of<double, &SearchPlan::sums, 3>, nb::rv_policy::automatic);
   nb::class_<Frontier>(m, "Frontier")
-      .def("start", &Frontier::start)
+      .def("start", &start)
       .def("next_batch", &next_batch)
       .def("divide", &divide)
       .def("next_search", &next_search)

@@ -1,7 +1,8 @@
 // Stable partition of each node's rows by its split, for a batch of nodes at once.
 //
-// Phase 1 divides every block of rows on its own; phase 2, after the counts are known, copies
-// each block's two halves to their places. Rows of a node stay in ascending order.
+// A node's rows are two runs in ascending order, active rows and then rows whose integers are zero;
+// being stable, the partition keeps that. Phase 1 divides every block of a run on its own; phase 2,
+// after the counts are known, copies each block's two halves to their places.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -24,14 +25,14 @@ constexpr int64_t BLOCKS_PER_THREAD = 4;
 constexpr int64_t SLACK = 16;  // vector stores may write past the last kept row
 
 struct Split {
-  int64_t begin, end;
+  int64_t begin, middle, end;
   const uint8_t* column;
   uint8_t bin, missing_bin;
   bool default_left;
 };
 
 struct Block {
-  int split;
+  int split, run;
   int64_t begin, end, n_left, left_to, right_to;
 };
 
@@ -116,27 +117,38 @@ int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves
 
 std::vector<Block> plan_blocks(const std::vector<Split>& splits) {
   std::vector<Block> blocks;
-  for (int s = 0; s < static_cast<int>(splits.size()); ++s)
-    for (int64_t begin = splits[s].begin; begin < splits[s].end; begin += BLOCK)
-      blocks.push_back({s, begin, std::min(begin + BLOCK, splits[s].end), 0, 0, 0});
+  const auto add_run = [&](int split, int run, int64_t first, int64_t last) {
+    for (int64_t begin = first; begin < last; begin += BLOCK)
+      blocks.push_back({split, run, begin, std::min(begin + BLOCK, last), 0, 0, 0});
+  };
+  for (int s = 0; s < static_cast<int>(splits.size()); ++s) {
+    add_run(s, 0, splits[s].begin, splits[s].middle);
+    add_run(s, 1, splits[s].middle, splits[s].end);
+  }
   return blocks;
 }
 
-// Where each block's halves go; returns the rows that go left per split.
-std::vector<int64_t> place_blocks(const std::vector<Split>& splits, std::vector<Block>& blocks) {
-  std::vector<int64_t> n_left(splits.size(), 0), lefts(splits.size(), 0), rights(splits.size(), 0);
-  for (const Block& block : blocks) n_left[block.split] += block.n_left;
+using RunCounts = std::array<int64_t, 2>;
+
+// Where each block's halves go; returns the rows of both runs that go left per split.
+std::vector<RunCounts> place_blocks(const std::vector<Split>& splits, std::vector<Block>& blocks) {
+  std::vector<RunCounts> n_left(splits.size(), RunCounts{});
+  for (const Block& block : blocks) n_left[block.split][block.run] += block.n_left;
+  std::vector<int64_t> lefts, rights;
+  for (size_t s = 0; s < splits.size(); ++s) {
+    lefts.push_back(splits[s].begin);
+    rights.push_back(splits[s].begin + n_left[s][0] + n_left[s][1]);
+  }
   for (Block& block : blocks) {
-    const int s = block.split;
-    block.left_to = splits[s].begin + lefts[s];
-    block.right_to = splits[s].begin + n_left[s] + rights[s];
-    lefts[s] += block.n_left;
-    rights[s] += block.end - block.begin - block.n_left;
+    block.left_to = lefts[block.split];
+    block.right_to = rights[block.split];
+    lefts[block.split] += block.n_left;
+    rights[block.split] += block.end - block.begin - block.n_left;
   }
   return n_left;
 }
 
-std::vector<int64_t> partition(const std::vector<Split>& splits, int32_t* rows, int32_t* scratch, int n_threads, Simd simd) {
+std::vector<RunCounts> partition(const std::vector<Split>& splits, int32_t* rows, int32_t* scratch, int n_threads, Simd simd) {
   std::vector<Block> blocks = plan_blocks(splits);
   const int64_t n_blocks = static_cast<int64_t>(blocks.size());
   parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
@@ -147,7 +159,7 @@ std::vector<int64_t> partition(const std::vector<Split>& splits, int32_t* rows, 
     std::memcpy(scratch + block.begin, halves.left, block.n_left * sizeof(int32_t));
     std::memcpy(scratch + block.begin + block.n_left, halves.right, (n - block.n_left) * sizeof(int32_t));
   }, BLOCKS_PER_THREAD);
-  std::vector<int64_t> n_left = place_blocks(splits, blocks);
+  std::vector<RunCounts> n_left = place_blocks(splits, blocks);
   parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
     const Block& block = blocks[b];
     const int32_t* from = scratch + block.begin;
@@ -157,27 +169,75 @@ std::vector<int64_t> partition(const std::vector<Split>& splits, int32_t* rows, 
   return n_left;
 }
 
-// plan: one row per node: begin, end, feature, bin, missing bin, default left. n_left is filled.
+// plan: one row per node: begin, end, feature, bin, missing bin, default left, first zero row.
+// n_left is filled: active and zero rows that went left.
 void partition_rows(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const uint8_t> columns,
-                    Matrix<const int64_t> plan, Vector<int64_t> n_left, int n_threads, int simd) {
-  require(plan.shape(1) == 6 && n_left.shape(0) == plan.shape(0), "plan and n_left differ");
+                    Matrix<const int64_t> plan, Matrix<int64_t> n_left, int n_threads, int simd) {
+  require(plan.shape(1) == 7 && n_left.shape(0) == plan.shape(0) && n_left.shape(1) == 2, "plan and n_left differ");
   require(scratch.shape(0) >= rows.shape(0), "scratch too small");
   std::vector<Split> splits;
   for (size_t i = 0; i < plan.shape(0); ++i) {
-    require(0 <= plan(i, 0) && plan(i, 0) <= plan(i, 1) && plan(i, 1) <= static_cast<int64_t>(rows.shape(0)), "bad node range");
+    const int64_t begin = plan(i, 0), end = plan(i, 1), middle = plan(i, 6);
+    require(0 <= begin && begin <= middle && middle <= end && end <= static_cast<int64_t>(rows.shape(0)), "bad node range");
     require(0 <= plan(i, 2) && plan(i, 2) < static_cast<int64_t>(columns.shape(0)), "feature out of range");
-    splits.push_back({plan(i, 0), plan(i, 1), columns.data() + plan(i, 2) * columns.shape(1),
+    splits.push_back({begin, middle, end, columns.data() + plan(i, 2) * columns.shape(1),
                       static_cast<uint8_t>(plan(i, 3)), static_cast<uint8_t>(plan(i, 4)), plan(i, 5) != 0});
   }
   int32_t *row_data = rows.data(), *scratch_data = scratch.data();
-  int64_t* out = n_left.data();
+  auto* out = reinterpret_cast<RunCounts*>(n_left.data());
   nb::gil_scoped_release release;
-  const std::vector<int64_t> counts = partition(splits, row_data, scratch_data, n_threads, static_cast<Simd>(simd));
+  const std::vector<RunCounts> counts = partition(splits, row_data, scratch_data, n_threads, static_cast<Simd>(simd));
   std::copy(counts.begin(), counts.end(), out);
+}
+
+template <class Row>
+int64_t separate(const Row* packed, int32_t* rows, int32_t* scratch, int64_t n_rows, int n_threads) {
+  const int64_t n_blocks = blocks_of(n_rows, BLOCK);
+  std::vector<int64_t> active_to(n_blocks + 1, 0);
+  const auto end_of = [&](int64_t b) { return std::min((b + 1) * BLOCK, n_rows); };
+  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
+    int64_t first = b * BLOCK, last = end_of(b);
+    for (int64_t i = b * BLOCK; i < end_of(b); ++i) {
+      const int32_t row = rows[i];
+      const bool active = packed[row] != 0;
+      scratch[active ? first : last - 1] = row;  // zero rows backwards: restored below
+      first += active;
+      last -= !active;
+    }
+    std::reverse(scratch + first, scratch + end_of(b));
+    active_to[b + 1] = first - b * BLOCK;
+  }, BLOCKS_PER_THREAD);
+  for (int64_t b = 0; b < n_blocks; ++b) active_to[b + 1] += active_to[b];
+  const int64_t n_active = active_to[n_blocks];
+  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
+    const int64_t n = active_to[b + 1] - active_to[b], begin = b * BLOCK;
+    std::copy_n(scratch + begin, n, rows + active_to[b]);
+    std::copy(scratch + begin + n, scratch + end_of(b), rows + n_active + begin - active_to[b]);
+  }, BLOCKS_PER_THREAD);
+  return n_active;
+}
+
+// Puts the rows whose integers are zero behind the others, both in order; returns how many are not.
+int64_t separate_zero_rows(nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro> packed, Vector<int32_t> rows,
+                           Vector<int32_t> scratch, int n_threads) {
+  require(scratch.shape(0) >= rows.shape(0), "scratch too small");
+  const void* data = packed.data();
+  const size_t bytes = packed.itemsize();
+  const int64_t n_rows = rows.shape(0);
+  int32_t *row_data = rows.data(), *scratch_data = scratch.data();
+  nb::gil_scoped_release release;
+  switch (bytes) {
+    case 2: return separate(static_cast<const int16_t*>(data), row_data, scratch_data, n_rows, n_threads);
+    case 4: return separate(static_cast<const int32_t*>(data), row_data, scratch_data, n_rows, n_threads);
+    default: return separate(static_cast<const int64_t*>(data), row_data, scratch_data, n_rows, n_threads);
+  }
 }
 
 }  // namespace
 
-void init_partition(nb::module_& m) { m.def("partition_rows", &partition_rows); }
+void init_partition(nb::module_& m) {
+  m.def("partition_rows", &partition_rows);
+  m.def("separate_zero_rows", &separate_zero_rows);
+}
 
 }  // namespace bitgrove

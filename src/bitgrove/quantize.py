@@ -51,7 +51,8 @@ class QuantizedGradients:
     hess_limit: int
     abs_grad_sum: int
     hess_sum: int
-    zero_rows: int
+    zero_rows: int  # of n_rows, on all ranks
+    n_rows: int = 0
     largest: tuple[float, float] = (0.0, 0.0)  # |gradient| and hessian before rounding
 
 
@@ -125,9 +126,8 @@ def quantize(
     )
     half_bits = row_half_bits(grad_scale.limit, hess_scale.limit)
     packed, totals = backend.quantize(grad, hess, scales, half_bits, key, first_row, stochastic)
-    abs_grad, hess_sum, zeros = (
-        int(t) for t in comm.allreduce_sum(np.array(totals, dtype=np.int64))
-    )
+    local = np.array([*totals, len(grad)], dtype=np.int64)
+    abs_grad, hess_sum, zeros, n_rows = comm.allreduce_sum(local).tolist()
     return QuantizedGradients(
         packed,
         grad_scale.unit,
@@ -137,5 +137,6 @@ def quantize(
         abs_grad,
         hess_sum,
         zeros,
+        n_rows,
         (grad_scale.top, hess_scale.top),
     )

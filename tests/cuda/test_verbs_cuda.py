@@ -153,7 +153,7 @@ def test_partition(backend: Any, default_left: int) -> None:
     rng = np.random.default_rng(5)
     plan = [
         [end - size, end, f := int(rng.integers(0, 6)), rng.integers(0, case.mapper.missing_bin[f]),
-         case.mapper.missing_bin[f], default_left]
+         case.mapper.missing_bin[f], default_left, end]
         for size, end in zip(SIZES, ends.tolist(), strict=True)
     ]  # fmt: skip
     rows = np.sort(rng.permutation(case.cuda.n_rows)[: ends[-1]]).astype(np.int32)

@@ -149,7 +149,7 @@ def frontier_replay(gains: list[float], n_splits: int, n_slots: int, alpha: floa
     depth = 6
     widths = WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 2**40, 2**40, 0))
     frontier = _core.make_frontier(n_slots, n_splits + 1, -1, 1, 0.0, widths.limits)
-    frontier.start(0, 2**depth, 2**depth, 2**depth)
+    frontier.start(0, 2**depth, (2**depth, 0), (2**depth, 0))
     place: dict[int, int] = {}  # slot -> node, through the builds and subtractions
 
     def search() -> None:
@@ -173,7 +173,7 @@ def frontier_replay(gains: list[float], n_splits: int, n_slots: int, alpha: floa
 
     search()
     while len(plan := frontier.next_batch(alpha, np.array([255]))):
-        n_left = (plan[:, 1] - plan[:, 0]) // 2
+        n_left = np.stack([(plan[:, 1] - plan[:, 0]) // 2, np.zeros(len(plan), np.int64)], axis=1)
         frontier.divide(n_left, n_left)
         search()
     splits = frontier.finish()[0].view(SPLIT_INFO)

@@ -16,21 +16,33 @@ Rows = NDArray[np.int32]
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 4095, 4096, 4097, 8193, 10_000]
 
 
-def expected(case: BinnedCase, rows: Rows, plan: I64) -> tuple[Rows, list[int]]:
+def with_zero_rows(plan: I64, n_zero: int = 0) -> I64:
+    """The plan with at most n_zero rows at the end of each node being zero rows."""
+    first_zero = np.maximum(plan[:, 0], plan[:, 1] - n_zero)
+    return np.column_stack([plan, first_zero])
+
+
+def expected(case: BinnedCase, rows: Rows, plan: I64) -> tuple[Rows, list[list[int]]]:
     """The partition in plain Python."""
     result, counts = rows.copy(), []
-    for begin, end, feature, split_bin, missing_bin, default_left in plan.tolist():
-        left, right = [], []
-        for row in rows[begin:end].tolist():
+    for begin, end, feature, split_bin, missing_bin, default_left, first_zero in plan.tolist():
+        left, right, n_left = [], [], [0, 0]
+        for i, row in enumerate(rows[begin:end].tolist(), begin):
             b = case.reference.bins[feature, row]
             goes_left = default_left if b == missing_bin else b <= split_bin
             (left if goes_left else right).append(row)
+            n_left[i >= first_zero] += goes_left
         result[begin:end] = left + right
-        counts.append(len(left))
+        counts.append(n_left)
     return result, counts
 
 
 def check(case: BinnedCase, rows: Rows, plan: I64, n_threads: tuple[int, ...] = (1, 2)) -> None:
+    for n_zero in (0, 1, 100, 5000):
+        check_zero_rows(case, rows, with_zero_rows(plan, n_zero), n_threads)
+
+
+def check_zero_rows(case: BinnedCase, rows: Rows, plan: I64, n_threads: tuple[int, ...]) -> None:
     wanted, counts = expected(case, rows, plan)
     mine = rows.copy()
     assert ReferenceBackend().partition(case.reference, mine, plan).tolist() == counts
@@ -78,18 +90,21 @@ def test_all_rows_on_one_side(side: str) -> None:
     rows = np.arange(9000, dtype=np.int32)
     if side == "left":
         plan = np.array([[0, 9000, 1, 9, 10, 1]])
-        assert cpu(2).partition(case.cpu, rows.copy(), plan).tolist() == [9000]
+        n_left = cpu(2).partition(case.cpu, rows.copy(), with_zero_rows(plan, 9))
+        assert n_left.tolist() == [[8991, 9]]
     else:
         rows = rows[case.reference.bins[1] > 0]
         plan = np.array([[0, len(rows), 1, 0, 10, 1]])
-        assert cpu(2).partition(case.cpu, rows.copy(), plan).tolist() == [0]
+        n_left = cpu(2).partition(case.cpu, rows.copy(), with_zero_rows(plan, 9))
+        assert n_left.tolist() == [[0, 0]]
     check(case, rows, plan)
 
 
 def test_rows_keep_their_order(case: BinnedCase) -> None:
     """Ascending rows stay ascending on both sides, over blocks and threads."""
     rows = np.arange(12_000, dtype=np.int32)
-    n_left = int(cpu(4).partition(case.cpu, rows, np.array([[0, 12_000, 1, 0, 2, 1]]))[0])
+    plan = np.array([[0, 12_000, 1, 0, 2, 1, 12_000]])
+    n_left = int(cpu(4).partition(case.cpu, rows, plan)[0, 0])
     assert np.all(np.diff(rows[:n_left]) > 0) and np.all(np.diff(rows[n_left:]) > 0)
     assert 0 < n_left < 12_000
 
@@ -123,8 +138,15 @@ def test_batches_of_nodes(seed: int, n_nodes: int, n_rows: int) -> None:
 
 @pytest.mark.parametrize(
     "step",
-    [(0, 11, 0, 1, 3, 0), (-1, 5, 0, 1, 3, 0), (6, 5, 0, 1, 3, 0), (0, 5, 2, 1, 3, 0)],
-    ids=["end", "begin", "order", "feature"],
+    [
+        (0, 11, 0, 1, 3, 0, 5),
+        (-1, 5, 0, 1, 3, 0, 5),
+        (6, 5, 0, 1, 3, 0, 5),
+        (0, 5, 2, 1, 3, 0, 5),
+        (3, 5, 0, 1, 3, 0, 2),
+        (0, 5, 0, 1, 3, 0, 6),
+    ],
+    ids=["end", "begin", "order", "feature", "zero rows before", "zero rows after"],
 )
 def test_wrong_calls_are_refused(step: tuple[int, ...]) -> None:
     case = random_binned(np.random.default_rng(2), 10, [3, 3], [False, False])
@@ -132,3 +154,22 @@ def test_wrong_calls_are_refused(step: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="bitgrove core"):
         cpu().partition(case.cpu, rows, np.array([step]))
     np.testing.assert_array_equal(rows, np.arange(10))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 50, 5000, 20_000]), st.floats(0.0, 1.0))
+def test_zero_rows_go_behind_the_others(seed: int, n_rows: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    listed = np.sort(rng.permutation(n_rows + 10)[:n_rows]).astype(np.int32)
+    integers = rng.integers(0, 2, size=(n_rows + 10, 2)) * (rng.random((n_rows + 10, 1)) < share)
+    active = integers[listed].any(axis=1)
+    wanted = np.concatenate([listed[active], listed[~active]])
+    rows = listed.copy()
+    assert ReferenceBackend().separate_zero_rows(integers, rows) == active.sum()
+    np.testing.assert_array_equal(rows, wanted)
+    for dtype, half in ((np.int16, 8), (np.int32, 16), (np.int64, 32)):
+        packed = ((integers[:, 0] << half) + integers[:, 1]).astype(dtype)
+        for n_threads in (1, 2, 4):
+            rows = listed.copy()
+            assert cpu(n_threads).separate_zero_rows(packed, rows) == active.sum()
+            np.testing.assert_array_equal(rows, wanted)

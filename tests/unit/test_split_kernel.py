@@ -384,7 +384,7 @@ def test_least_integer_hessian(
     """By weight, and by samples as a share of the node's hessian; None: not worth a search."""
     limits = WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 0, 0, 0)).limits
     frontier = _core.make_frontier(2, 31, -1, samples, least_hess, limits)
-    frontier.start(-7, hess, n_rows, n_rows)
+    frontier.start(-7, hess, (n_rows - 9, 9), (n_rows, 0))
     plan = frontier.next_search()
     if least is None:
         assert plan is None

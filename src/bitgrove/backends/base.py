@@ -93,10 +93,17 @@ class Backend(Protocol):
     def excluded_rows(self, rows: Any, n_rows: int) -> Any:
         """The rows that are not in the list."""
 
-    def partition(self, matrix: Any, rows: Any, plan: I64) -> I64:
-        """Divides rows[begin:end] of each node in place, stably; returns the rows gone left.
+    def separate_zero_rows(self, packed: Any, rows: Any) -> int:
+        """Puts rows whose integers are zero behind the active ones; returns how many are active.
 
-        plan columns: begin, end, feature, bin, missing bin, default left.
+        Only for speed: a backend may call all rows active and leave them where they are.
+        """
+
+    def partition(self, matrix: Any, rows: Any, plan: I64) -> I64:
+        """Divides rows[begin:end] of each node in place, stably; returns (n_nodes, 2) counts of
+        the active and the zero rows gone left.
+
+        plan columns: begin, end, feature, bin, missing bin, default left, first zero row.
         """
 
     def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> Any:

@@ -196,9 +196,17 @@ class CpuBackend:
         out[rows] = False
         return np.flatnonzero(out).astype(np.int32)
 
+    def _scratch(self, n_rows: int) -> Array:
+        kept = self._buffers.get("scratch")
+        return self._buffer("scratch", (max(n_rows, 0 if kept is None else len(kept)),), np.int32)
+
+    def separate_zero_rows(self, packed: Array, rows: Array) -> int:
+        scratch = self._scratch(len(rows))
+        return int(_core.separate_zero_rows(packed, rows, scratch, self.n_threads))
+
     def partition(self, matrix: CpuMatrix, rows: Array, plan: I64) -> I64:
-        scratch = self._buffer("scratch", (max(len(rows), matrix.n_rows),), np.int32)
-        n_left = np.empty(len(plan), dtype=np.int64)
+        n_left = np.empty((len(plan), 2), dtype=np.int64)
+        scratch = self._scratch(len(rows))
         _core.partition_rows(rows, scratch, matrix.columns, plan, n_left, self.n_threads, self.simd)
         return n_left
 

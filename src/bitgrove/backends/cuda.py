@@ -251,16 +251,19 @@ class CudaBackend:
             out[rows] = 0
             return self._cupy.flatnonzero(out).astype(np.int32)
 
+    def separate_zero_rows(self, packed: Any, rows: Any) -> int:
+        return len(rows)
+
     @_on_device
     def partition(self, matrix: CudaMatrix, rows: Any, plan: I64) -> I64:
         starts = plans.block_starts(plan[:, 1] - plan[:, 0], _PARTITION_ROWS)
         n_nodes, n_blocks = len(plan), int(starts[-1])
         if n_blocks == 0:
-            return np.zeros(n_nodes, dtype=np.int64)
+            return np.zeros((n_nodes, 2), dtype=np.int64)
         scratch = _address(self.memory.scratch("partition", len(rows), np.int32))
         counts = _address(self.memory.scratch("partition counts", n_blocks, np.int64))
         zeros = np.zeros(n_nodes, dtype=np.int64)
-        steps, first_block, n_left = self._mailbox.send(plan, starts, zeros)
+        steps, first_block, n_left = self._mailbox.send(plan[:, :6], starts, zeros)
         columns = (_address(matrix.columns), matrix.columns.shape[1])
         nodes = (steps, first_block, n_nodes)
         grid, threads = (n_blocks,), _PARTITION_THREADS
@@ -268,7 +271,7 @@ class CudaBackend:
         self._launch("partition", "divide", grid, threads, *divide)
         place = (_address(rows), scratch, *nodes, counts, n_left)
         self._launch("partition", "place", grid, threads, *place)
-        return self._mailbox.fetch(n_left, (n_nodes,), np.int64)
+        return np.stack([self._mailbox.fetch(n_left, (n_nodes,), np.int64), zeros], axis=1)
 
     @_on_device
     def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> Any:

@@ -129,14 +129,19 @@ class ReferenceBackend:
     def excluded_rows(self, rows: Array, n_rows: int) -> Array:
         return np.setdiff1d(np.arange(n_rows, dtype=np.int32), rows)
 
+    def separate_zero_rows(self, packed: I64, rows: Array) -> int:
+        active = packed[rows].any(axis=1)
+        rows[:] = np.concatenate([rows[active], rows[~active]])
+        return int(active.sum())
+
     def partition(self, matrix: ReferenceMatrix, rows: Array, plan: I64) -> I64:
-        n_left = np.empty(len(plan), dtype=np.int64)
-        for i, (begin, end, feature, split_bin, missing_bin, default_left) in enumerate(plan):
+        n_left = np.empty((len(plan), 2), dtype=np.int64)
+        for i, (begin, end, feature, split_bin, missing_bin, default_left, zero) in enumerate(plan):
             mine = rows[begin:end].copy()
             bins = matrix.bins[feature, mine]
             left = np.where(bins == missing_bin, default_left == 1, bins <= split_bin)
             rows[begin:end] = np.concatenate([mine[left], mine[~left]])
-            n_left[i] = left.sum()
+            n_left[i] = left[: zero - begin].sum(), left[zero - begin :].sum()
         return n_left
 
     def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> I64:
