@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.distributed.comm import Comm
+from bitgrove.distributed.comm import Comm, feature_block
 from bitgrove.exact_math import hash_key, row_hash
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 _SAMPLE_PURPOSE = 1
+_CHUNK_BYTES = 64 << 20  # of a rank's sample that travel in one message
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +78,33 @@ def fit_edges(
         ids = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
         limit = np.uint64((sample_rows << 64) // n_total)
         rows = np.flatnonzero(row_hash(hash_key(seed, _SAMPLE_PURPOSE), ids) < limit)
-    edges = []
-    for column in columns:
-        values = column[rows].astype(np.float64)
-        edges.append(find_edges(np.concatenate(comm.allgather(values)), max_bin))
+    edges = _shared_edges([column[rows] for column in columns], max_bin, comm)
     offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
     return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))
+
+
+def _shared_edges(sample: list[NDArray[Any]], max_bin: int, comm: Comm) -> list[F64]:
+    """Edges of every feature: each rank gets all values of its block and finds their edges."""
+    if comm.size == 1:
+        return [find_edges(column.astype(np.float64), max_bin) for column in sample]
+    edges: list[F64] = []
+    chunk = max(1, _CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size
+    chunk = int(-comm.allreduce_max(np.array([-chunk]))[0])  # the smallest: the same on all ranks
+    for start in range(0, len(sample), chunk):
+        part = sample[start : start + chunk]
+        blocks = [feature_block(comm, len(part), rank) for rank in range(comm.size)]
+        wanted = [part[first:last] or [np.zeros(0)] for first, last in blocks]
+        values = comm.alltoall([np.concatenate(w).astype(np.float64) for w in wanted])
+        n_mine = blocks[comm.rank][1] - blocks[comm.rank][0]
+        tables = [v.reshape(n_mine, -1) for v in values if len(v)]
+        tables.append(np.zeros((n_mine, 0)))
+        found = [find_edges(np.concatenate([t[f] for t in tables]), max_bin) for f in range(n_mine)]
+        # NaN, which is never an edge, ends each feature's edges.
+        for sent in comm.allgather(
+            np.concatenate([np.zeros(0), *(np.append(e, np.nan) for e in found)])
+        ):
+            edges += [e[:-1] for e in np.split(sent, np.flatnonzero(np.isnan(sent)) + 1)[:-1]]
+    return edges
 
 
 def find_edges(values: F64, max_bin: int) -> F64:

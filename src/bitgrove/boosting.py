@@ -27,8 +27,9 @@ from bitgrove.callbacks import (
     scores_by_name,
 )
 from bitgrove.dataset import MAX_MAGNITUDE, MIN_WEIGHT, Dataset
-from bitgrove.distributed.comm import Comm, SoloComm, rows_before
-from bitgrove.errors import DataTypeError, ParameterError
+from bitgrove.distributed.agreement import agree, check_same_model
+from bitgrove.distributed.comm import Comm, SoloComm, fails_together, rows_before
+from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.evaluation import Evaluator
 from bitgrove.grower import Grower
 from bitgrove.histograms import LOCAL_WIDTHS, HistogramPool, WidthPlan
@@ -70,22 +71,32 @@ def train(
     callbacks: Sequence[Callback] | None = None,
     comm: Comm | None = None,
 ) -> Model:
-    """Trains a model. With a Comm, train_set is this rank's shard; every rank gets the model."""
-    started = time.perf_counter()
-    checked = resolve(params)
+    """Trains a model. With a Comm, train_set is this rank's shard; every rank gets the model.
+
+    The shards in rank order are the rows of the training; a shard may be empty. Queries must lie
+    whole on one rank. If a rank fails, all raise: that one its own error, the others RankFailure.
+    """
     comm = comm if comm is not None else SoloComm()
-    booster = Booster(checked, train_set, comm)
-    binned = time.perf_counter()
-    evaluator = Evaluator(booster, train_set, valid_sets, valid_names)
-    state = _run(booster, evaluator, list(callbacks or []))
-    info = booster.info
-    info.best_score = state.best_score or scores_by_name(state.evaluations)
-    info.seconds = {"bin": binned - started, "train": time.perf_counter() - binned}
-    return booster.model(state.best_iteration)
+    with fails_together(comm):
+        started = time.perf_counter()
+        checked = resolve(params)
+        comm.timeout = checked.distributed_timeout
+        booster = Booster(checked, train_set, comm)
+        binned = time.perf_counter()
+        evaluator = Evaluator(booster, train_set, valid_sets, valid_names)
+        state = _run(booster, evaluator, list(callbacks or []))
+        info = booster.info
+        info.best_score = state.best_score or scores_by_name(state.evaluations)
+        info.seconds = {"bin": binned - started, "train": time.perf_counter() - binned}
+        model = booster.model(state.best_iteration)
+        check_same_model(comm, model)
+        return model
 
 
 def _run(booster: Booster, evaluator: Evaluator, callbacks: list[Callback]) -> TrainingState:
-    params = booster.params
+    params, comm = booster.params, booster.comm
+    # What callbacks of the user answer may differ between ranks: one that stops, stops all.
+    ask_all = comm.size > 1 and bool(comm.allreduce_max(np.array([len(callbacks)]))[0])
     callbacks = [record_evaluation(booster.info.evals_result), *callbacks]
     if params.early_stopping_rounds is not None:
         if not evaluator.sets:
@@ -103,7 +114,10 @@ def _run(booster: Booster, evaluator: Evaluator, callbacks: list[Callback]) -> T
             state.iteration, state.evaluations = iteration + 1, evaluator.evaluate()
             # Every callback sees every iteration, also the one another callback stops at.
             answers = [callback(state) for callback in callbacks]
-            if any(answers):
+            stop = any(answers)
+            if ask_all:
+                stop = bool(comm.allreduce_max(np.array([int(stop)]))[0])
+            if stop:
                 break
     finally:
         for callback in callbacks:
@@ -119,11 +133,13 @@ class Booster:
         self.params, self.comm, self.info = params, comm, TrainInfo()
         if not isinstance(train_set, Dataset):
             raise DataTypeError(f"train_set must be a Dataset, got {type(train_set).__name__}")
-        self.dataset = dataset = train_set.without_zero_weights()
+        self.dataset = dataset = agree(comm, params, train_set).without_zero_weights()
         self.objective = make_objective(params, dataset, comm)
         weighted = _with_class_weight(dataset, params)
         self.backend: Backend = make_backend(params)
         self.first_row, self.n_total = rows_before(comm, dataset.n_rows)
+        if self.n_total == 0:
+            raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
         self.matrix = bin_training_set(dataset, self.backend, params, comm, self.first_row)
         self.label = self.backend.array(dataset.label)
         self.weight = self.backend.array(weighted.weight)
@@ -206,7 +222,7 @@ def _with_class_weight(dataset: Dataset, params: TrainParams) -> Dataset:
     assert dataset.label is not None
     weight = np.ones(dataset.n_rows, np.float32) if dataset.weight is None else dataset.weight
     product = weight * np.where(dataset.label > 0, params.scale_pos_weight, 1.0)
-    if product.min() < MIN_WEIGHT or product.max() > MAX_MAGNITUDE:
+    if ((product < MIN_WEIGHT) | (product > MAX_MAGNITUDE)).any():
         raise ParameterError(
             f"scale_pos_weight={params.scale_pos_weight!r}: times the row weights it must lie "
             f"between {MIN_WEIGHT:.2g} and {MAX_MAGNITUDE:g}"

@@ -45,7 +45,7 @@ def column_names(X: Any) -> list[str] | None:
 class Dataset:
     """A table with labels, ready to be binned by train().
 
-    X: (n_rows, n_features) numbers; NaN and nulls are missing values.
+    X: (n_rows, n_features) numbers; NaN and nulls are missing values. A rank's shard may have none.
     label: one number per row. weight: non-negative; rows of weight zero are left out of training.
     group: number of rows of each query, in row order (ranking).
     """
@@ -68,13 +68,18 @@ class Dataset:
         self.group = None if group is None else _group(group, self.n_rows)
         self.binned: dict[Any, Any] = {}
 
+    def with_empty_parts(self, *parts: str) -> Dataset:
+        """A copy of a dataset without rows that has the named parts, all empty."""
+        empty = {"label": np.float64, "weight": np.float32, "group": np.int64}
+        copy = object.__new__(Dataset)
+        copy.__dict__ = {**self.__dict__, **{p: np.zeros(0, dtype=empty[p]) for p in parts}}
+        return copy
+
     def without_zero_weights(self) -> Dataset:
         """This dataset if no weight is zero, else a copy without those rows."""
         if self.weight is None or bool(np.all(self.weight > 0)):
             return self
         keep = np.flatnonzero(self.weight > 0)
-        if len(keep) == 0:
-            raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
         kept = object.__new__(Dataset)
         kept.columns = [column[keep] for column in self.columns]
         kept.n_rows, kept.n_features = len(keep), self.n_features
@@ -99,8 +104,6 @@ def to_columns(X: Any) -> tuple[list[Column], list[str] | None]:
             raise DataError("X has 0 feature(s) while a minimum of 1 is required.")
     else:
         columns = _array_columns(X)
-    if len(columns[0]) == 0:
-        raise DataError("X has 0 sample(s) while a minimum of 1 is required.")
     if len(columns[0]) > MAX_ROWS:
         raise DataError(f"X has {len(columns[0])} rows; at most {MAX_ROWS} are allowed per shard")
     return columns, names
@@ -112,6 +115,7 @@ def _array_columns(X: Any) -> list[Column]:
         accept_sparse="csc",
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,
+        ensure_min_samples=0,  # a shard may be empty; train() counts the rows of all ranks
         estimator="bitgrove",
         input_name="X",
     )
@@ -226,6 +230,8 @@ def _weight(weight: Any, n_rows: int) -> NDArray[np.float32]:
 
 def _group(group: Any, n_rows: int) -> NDArray[np.int64]:
     sizes = np.asarray(group)
+    if n_rows == 0 and sizes.shape == (0,):
+        return np.zeros(0, dtype=np.int64)
     if sizes.ndim != 1 or len(sizes) == 0 or sizes.dtype.kind not in "iu":
         raise DataError("group must be a list of whole numbers: the rows of each query, in order")
     if (sizes <= 0).any():

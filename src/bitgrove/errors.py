@@ -5,7 +5,12 @@ Each also is the built-in error that scikit-learn users expect: `except ValueErr
 
 
 class BitgroveError(Exception):
-    """Base of all errors raised on purpose by this library."""
+    """Base of all errors raised on purpose by this library.
+
+    everywhere: every rank of a distributed training raises it by itself, nobody has to be told.
+    """
+
+    everywhere = False
 
 
 class ParameterError(BitgroveError, ValueError):
@@ -26,6 +31,19 @@ class ModelFormatError(BitgroveError, ValueError):
 
 class TrainingError(BitgroveError, RuntimeError):
     """Training cannot go on; for example the gradients overflowed."""
+
+
+class RankFailure(TrainingError):
+    """Another rank of a distributed training failed or fell silent; `rank` is its number."""
+
+    everywhere = True  # whoever found it has told the others
+
+    def __init__(self, rank: int, reason: str) -> None:
+        super().__init__(rank, reason)  # both in args: exceptions travel between processes
+        self.rank, self.reason = rank, reason
+
+    def __str__(self) -> str:
+        return f"rank {self.rank}: {self.reason}"
 
 
 class DeviceMemoryError(TrainingError, MemoryError):

@@ -16,6 +16,7 @@ from bitgrove.backends import Backend, BinnedMatrix
 from bitgrove.binning import BinMapper
 from bitgrove.callbacks import Evaluation
 from bitgrove.dataset import Dataset
+from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.metrics import EvalData, make_metric
 from bitgrove.objectives import DEFAULT_METRIC, Objective, label_gains, scores_to_predictions
@@ -58,6 +59,7 @@ class Evaluator:
         self.metrics = list({m.name: m for m in metrics}.values())  # ndcg is ndcg@10: once
         datasets = _datasets(valid_sets)
         names = _names(valid_names, len(datasets))
+        agree_on(booster.comm, "validation sets", names)
         self.sets = [
             self._prepare(name, dataset, train_set)
             for name, dataset in zip(names, datasets, strict=True)
@@ -84,8 +86,12 @@ class Evaluator:
                 f"validation set {name!r} has other feature names than the training set"
             )
         _check_valid_labels(name, dataset.label, booster)
-        heaviest = 1.0 if dataset.weight is None else dataset.weight.max()
-        if booster.comm.allreduce_max(np.array([heaviest]))[0] == 0.0:
+        heaviest = 1.0 if dataset.weight is None else dataset.weight.max(initial=0.0)
+        facts = np.array([dataset.n_rows, heaviest if dataset.n_rows else 0.0])
+        n_rows, heaviest = booster.comm.allreduce_max(facts)
+        if n_rows == 0:
+            raise DataError(f"validation set {name!r} has no rows")
+        if heaviest == 0.0:
             raise DataError(f"validation set {name!r}: all weights are zero")
         matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper)
         scores = self.backend.new_scores(booster.base_score, dataset.n_rows)
@@ -115,7 +121,10 @@ class Evaluator:
             np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight.astype(np.float64)
         )
         gains = label_gains(self.booster.params)
-        return EvalData(prediction, dataset.label, weight, dataset.group, gains)
+        group = dataset.group
+        if group is None and dataset.n_rows == 0:
+            group = np.zeros(0, dtype=np.int64)
+        return EvalData(prediction, dataset.label, weight, group, gains)
 
 
 def _datasets(valid_sets: Dataset | Sequence[Dataset] | None) -> list[Dataset]:

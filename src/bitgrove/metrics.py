@@ -117,7 +117,7 @@ def _ndcg(k: int) -> Callable[[EvalData, Comm], float]:
         query = np.repeat(np.arange(len(sizes)), sizes)
         order = np.lexsort((-d.prediction, query))  # stable: ties stay in row order
         gain = d.label_gain[d.label.astype(np.int64)]
-        discount = discounts(int(sizes.max()))
+        discount = discounts(int(sizes.max(initial=0)))
         best = ideal_dcg(gain, sizes, discount, k)
         found = dcg(gain[order], query, sizes, discount, k)
         # A query without relevant rows counts as perfect, as in LightGBM.

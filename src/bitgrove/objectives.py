@@ -94,7 +94,7 @@ def _check_rules(params: TrainParams) -> None:
 
 
 def _n_classes(params: TrainParams, label: F64, comm: Comm) -> int:
-    seen = int(comm.allreduce_max(np.array([label.max()]))[0]) + 1
+    seen = int(comm.allreduce_max(np.array([label.max(initial=0.0)]))[0]) + 1
     n_total = int(comm.allreduce_sum(np.array([len(label)], dtype=np.int64))[0])
     if params.num_class is None:
         if seen < 2:
@@ -173,10 +173,11 @@ def label_gains(params: TrainParams) -> F64:
 def make_queries(params: TrainParams, dataset: Dataset) -> Queries:
     assert dataset.group is not None and dataset.label is not None
     sizes = dataset.group
-    if int(sizes.max()) > _MAX_QUERY_ROWS:
-        raise DataError(f"group: a query has {int(sizes.max())} rows; at most {_MAX_QUERY_ROWS}")
+    largest = int(sizes.max(initial=0))
+    if largest > _MAX_QUERY_ROWS:
+        raise DataError(f"group: a query has {largest} rows; at most {_MAX_QUERY_ROWS}")
     offset = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    gains, discount = label_gains(params), discounts(int(sizes.max()))
+    gains, discount = label_gains(params), discounts(largest)
     max_dcg = ideal_dcg(
         gains[dataset.label.astype(np.int64)], sizes, discount, params.lambdarank_truncation_level
     )

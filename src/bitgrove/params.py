@@ -216,6 +216,10 @@ class TrainParams:
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
         "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
         "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
+    distributed_timeout: float = _row("float", 60.0, EXECUTION,
+        "With several ranks: seconds to wait for a silent rank before training ends everywhere "
+        "with an error that names it. Must exceed the time the slowest rank computes alone.",
+        "comm_timeout", low_open=True, affects_model=False)
     histogram_pool_mb: int = _row("int", 1024, EXECUTION,
         "Memory for histograms in MiB. Lower it when memory is short: more histograms are then "
         "built again instead of kept. LightGBM `histogram_pool_size`.",

@@ -63,12 +63,22 @@ def test_collectives() -> None:
             comm.allreduce_max(mine).tolist(),
             comm.reduce_scatter_sum(blocks).tolist(),
             [len(a) for a in comm.allgather(np.zeros(comm.rank + 1))],
+            [a.tolist() for a in comm.alltoall(blocks)],
             [comm.broadcast("abc"[comm.rank], root=2)],  # type: ignore[list-item]
             list(rows_before(comm, comm.rank + 1)),
         )
 
     assert run_threads(3, work) == [
-        ([3, 30], [2, 20], [300 + 3 * r], [1, 2, 3], ["c"], [(0, 1, 3)[r], 6]) for r in range(3)
+        (
+            [3, 30],
+            [2, 20],
+            [300 + 3 * r],
+            [1, 2, 3],
+            [[r], [100 + r], [200 + r]],
+            ["c"],
+            [(0, 1, 3)[r], 6],
+        )
+        for r in range(3)
     ]
 
 

@@ -1,12 +1,20 @@
 """The communicator: what ranks say to each other, all of it integers or exact maxima.
 
-Owns the protocol and the solo case. Every collective is called by all ranks in the same order and
-returns the same value on each (reduce_scatter_sum: each rank its own block).
+Owns the protocol, the solo case and how a failure travels. Every collective is called by all ranks
+in the same order and returns the same value on each (reduce_scatter_sum and alltoall: each rank its
+own part).
+
+Failing: a rank that raises tells the others with fail(); whoever waits in a collective, or enters
+one later, then raises RankFailure with that rank and its reason. A rank from which nothing came for
+`timeout` seconds is named the same way. After a failure a communicator is used up: the next
+training needs a new one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -14,11 +22,13 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 T = TypeVar("T")
+DEFAULT_TIMEOUT = 60.0
 
 
 class Comm(Protocol):
     rank: int
     size: int
+    timeout: float  # seconds a collective waits for a silent rank
 
     def allreduce_sum(self, values: Array) -> Array:
         """Elementwise integer sum over ranks."""
@@ -32,8 +42,14 @@ class Comm(Protocol):
     def allgather(self, values: Array) -> list[Array]:
         """Every rank's array, in rank order; lengths may differ."""
 
+    def alltoall(self, blocks: Sequence[Array]) -> list[Array]:
+        """What each rank had in blocks[this rank], in rank order; lengths may differ."""
+
     def broadcast(self, value: T, root: int = 0) -> T:
         """The root's value on every rank."""
+
+    def fail(self, reason: str) -> None:
+        """Tells the other ranks that this one has failed; returns at once and never raises."""
 
 
 class SoloComm:
@@ -41,6 +57,7 @@ class SoloComm:
 
     rank = 0
     size = 1
+    timeout = DEFAULT_TIMEOUT
 
     def allreduce_sum(self, values: Array) -> Array:
         return values
@@ -54,8 +71,33 @@ class SoloComm:
     def allgather(self, values: Array) -> list[Array]:
         return [values]
 
+    def alltoall(self, blocks: Sequence[Array]) -> list[Array]:
+        return [blocks[0]]
+
     def broadcast(self, value: T, root: int = 0) -> T:
         return value
+
+    def fail(self, reason: str) -> None:
+        """Nobody to tell."""
+
+
+@contextmanager
+def fails_together(comm: Comm) -> Iterator[None]:
+    """Whatever is raised inside ends the work of every rank, with this rank and the reason."""
+    try:
+        yield
+    except BaseException as error:
+        if not getattr(error, "everywhere", False):
+            comm.fail(f"{type(error).__name__}: {error}")
+        raise
+
+
+def gather_facts(comm: Comm, facts: Any) -> list[Any]:
+    """Every rank's JSON value, in rank order."""
+    if comm.size == 1:
+        return [facts]
+    text = np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)
+    return [json.loads(part.tobytes()) for part in comm.allgather(text)]
 
 
 def rows_before(comm: Comm, n_rows: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Ranks as threads of one process: for tests, and to try sharded training without a cluster.
 
-Owns ThreadComm and run_threads. A rank that raises breaks the barrier, so that the others stop
-with an error instead of waiting for it.
+Owns ThreadComm and run_threads. The ranks meet at a barrier; a rank that fails breaks it and leaves
+its reason on the board, so that the others stop with it instead of waiting.
 """
 
 from __future__ import annotations
@@ -12,18 +12,26 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bitgrove.distributed.comm import Array
-from bitgrove.errors import TrainingError
+from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array, fails_together
+from bitgrove.errors import RankFailure
 
 T = TypeVar("T")
 
 
 class _Board:
-    """What the ranks share: one slot each and a barrier."""
+    """What the ranks share: a slot and a count of arrivals each, a barrier, the first failure."""
 
     def __init__(self, size: int) -> None:
         self.values: list[Any] = [None] * size
+        self.arrivals = [0] * size
         self.barrier = threading.Barrier(size)
+        self.failure: tuple[int, str] | None = None
+        self._lock = threading.Lock()
+
+    def fail(self, rank: int, reason: str) -> None:
+        with self._lock:
+            self.failure = self.failure or (rank, reason)
+        self.barrier.abort()
 
 
 class ThreadComm:
@@ -32,16 +40,26 @@ class ThreadComm:
     def __init__(self, rank: int, size: int, board: _Board) -> None:
         self.rank = rank
         self.size = size
+        self.timeout = DEFAULT_TIMEOUT
         self._board = board
 
-    def _exchange(self, value: T) -> list[T]:
+    def _meet(self) -> None:
+        board = self._board
+        board.arrivals[self.rank] += 1
         try:
-            self._board.values[self.rank] = value
-            self._board.barrier.wait()
-            everyone = list(self._board.values)
-            self._board.barrier.wait()
+            board.barrier.wait(self.timeout)
         except threading.BrokenBarrierError:
-            raise TrainingError(f"rank {self.rank} stopped because another rank failed") from None
+            if board.failure is None:
+                silent = int(np.argmin(board.arrivals))
+                board.fail(silent, f"no word from it for {self.timeout:g} s")
+            assert board.failure is not None
+            raise RankFailure(*board.failure) from None
+
+    def _exchange(self, value: T) -> list[T]:
+        self._board.values[self.rank] = value
+        self._meet()
+        everyone = list(self._board.values)
+        self._meet()
         return everyone
 
     def allreduce_sum(self, values: Array) -> Array:
@@ -53,14 +71,20 @@ class ThreadComm:
     def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
         mine = [theirs[self.rank] for theirs in self._exchange(blocks)]
         result = np.asarray(np.sum(mine, axis=0, dtype=blocks[self.rank].dtype))
-        self._exchange(None)  # the blocks may be views: nobody writes before all have read
+        self._meet()  # the blocks may be views: nobody writes before all have read
         return result
 
     def allgather(self, values: Array) -> list[Array]:
         return [np.array(v) for v in self._exchange(np.array(values))]
 
+    def alltoall(self, blocks: Sequence[Array]) -> list[Array]:
+        return [np.array(theirs[self.rank]) for theirs in self._exchange([*map(np.array, blocks)])]
+
     def broadcast(self, value: T, root: int = 0) -> T:
         return self._exchange(value)[root]
+
+    def fail(self, reason: str) -> None:
+        self._board.fail(self.rank, reason)
 
 
 def run_threads(n_ranks: int, work: Callable[[ThreadComm], T]) -> list[T]:
@@ -73,11 +97,12 @@ def run_threads(n_ranks: int, work: Callable[[ThreadComm], T]) -> list[T]:
     failures: list[BaseException | None] = [None] * n_ranks
 
     def run(rank: int) -> None:
+        comm = ThreadComm(rank, n_ranks, board)
         try:
-            results[rank] = work(ThreadComm(rank, n_ranks, board))
+            with fails_together(comm):
+                results[rank] = work(comm)
         except BaseException as failure:
             failures[rank] = failure
-            board.barrier.abort()
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(n_ranks)]
     for thread in threads:
@@ -86,6 +111,6 @@ def run_threads(n_ranks: int, work: Callable[[ThreadComm], T]) -> list[T]:
         thread.join()
     raised = [f for f in failures if f is not None]
     if raised:
-        causes = [f for f in raised if "another rank failed" not in str(f)]
+        causes = [f for f in raised if not isinstance(f, RankFailure)]
         raise (causes or raised)[0]
     return results
