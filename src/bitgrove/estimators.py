@@ -189,7 +189,7 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         early_stopping_rounds: int | None = None, first_metric_only: bool = False,
         n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int = 1024,
         frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
-        importance_type: str = "gain",
+        distributed_timeout: float = 60.0, importance_type: str = "gain",
     ) -> None:
         self._store(locals())
     # fmt: on
@@ -263,7 +263,7 @@ class BitGroveRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         eval_metric: Metrics = None, early_stopping_rounds: int | None = None,
         first_metric_only: bool = False, n_jobs: int | None = None, device: str = "cpu",
         histogram_pool_mb: int = 1024, frontier_alpha: float = 0.75, verbosity: int = 0,
-        progress: bool = False, importance_type: str = "gain",
+        progress: bool = False, distributed_timeout: float = 60.0, importance_type: str = "gain",
     ) -> None:
         self._store(locals())
     # fmt: on
@@ -297,7 +297,7 @@ class BitGroveRanker(_Estimator):
         early_stopping_rounds: int | None = None, first_metric_only: bool = False,
         n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int = 1024,
         frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
-        importance_type: str = "gain",
+        distributed_timeout: float = 60.0, importance_type: str = "gain",
     ) -> None:
         self._store(locals())
     # fmt: on

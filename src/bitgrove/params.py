@@ -81,6 +81,7 @@ def _row(kind: Kind, default: object, group: str, doc: str, aliases: str = "", *
 CORE, SHAPE, SAMPLING = "Core", "Tree shape and regularization", "Sampling"
 BINNING, QUANTIZED, OBJECTIVE = "Binning", "Quantized training", "Objective details"
 EVALUATION, EXECUTION = "Evaluation and early stopping", "Execution"
+DISTRIBUTED = "Several ranks"
 
 
 # fmt: off
@@ -216,10 +217,6 @@ class TrainParams:
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
         "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
         "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
-    distributed_timeout: float = _row("float", 60.0, EXECUTION,
-        "With several ranks: seconds to wait for a silent rank before training ends everywhere "
-        "with an error that names it. Must exceed the time the slowest rank computes alone.",
-        "comm_timeout", low_open=True, affects_model=False)
     histogram_pool_mb: int = _row("int", 1024, EXECUTION,
         "Memory for histograms in MiB. Lower it when memory is short: more histograms are then "
         "built again instead of kept. LightGBM `histogram_pool_size`.",
@@ -231,6 +228,10 @@ class TrainParams:
         "1 prints the metrics of each iteration to standard error; 0 and -1 are silent.",
         "verbose", low=-1, high=1, affects_model=False)
     progress: bool = _row("bool", False, EXECUTION, "Show a progress bar.", affects_model=False)
+    distributed_timeout: float = _row("float", 60.0, DISTRIBUTED,
+        "With several ranks: seconds to wait for a silent rank before training ends everywhere "
+        "with an error that names it. Must exceed the time the slowest rank computes alone.",
+        "comm_timeout", low_open=True, affects_model=False)
 # fmt: on
 
 

@@ -71,7 +71,7 @@ def best_of_ranks(found: SplitInfos, comm: Comm) -> SplitInfos:
     """The best split of each node over all ranks; of equals, the lowest rank's."""
     if comm.size == 1:
         return found
-    raw: list[Any] = comm.allgather(found.view(np.uint8))
+    raw: list[Any] = comm.allgather(found.view(np.uint8), equal=True)
     everyone = np.stack([np.ascontiguousarray(part).view(SPLIT_INFO) for part in raw])
     winner = np.argmax(everyone["gain"], axis=0)  # argmax takes the first of equals
     return np.asarray(everyone[winner, np.arange(len(found))])

@@ -64,7 +64,7 @@ def test_collectives() -> None:
             comm.reduce_scatter_sum(blocks).tolist(),
             [len(a) for a in comm.allgather(np.zeros(comm.rank + 1))],
             [a.tolist() for a in comm.alltoall(blocks)],
-            [comm.broadcast("abc"[comm.rank], root=2)],  # type: ignore[list-item]
+            comm.broadcast(mine, root=2).tolist(),
             list(rows_before(comm, comm.rank + 1)),
         )
 
@@ -75,7 +75,7 @@ def test_collectives() -> None:
             [300 + 3 * r],
             [1, 2, 3],
             [[r], [100 + r], [200 + r]],
-            ["c"],
+            [2, 20],
             [(0, 1, 3)[r], 6],
         )
         for r in range(3)

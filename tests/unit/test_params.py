@@ -33,6 +33,7 @@ DOCS_PAGE = Path(__file__).parents[2] / "docs" / "parameters.md"
 NUMBERS = [p for p in PARAMETERS if p.type in ("int", "float")]
 NEVER_IN_THE_MODEL = {
     "n_jobs", "device", "frontier_alpha", "histogram_pool_mb", "packed", "verbosity", "progress",
+    "distributed_timeout",
 }  # fmt: skip
 
 

@@ -15,13 +15,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-T = TypeVar("T")
 DEFAULT_TIMEOUT = 60.0
 
 
@@ -39,14 +38,14 @@ class Comm(Protocol):
     def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
         """Sum over ranks of blocks[rank], for this rank; blocks has one entry per rank."""
 
-    def allgather(self, values: Array) -> list[Array]:
-        """Every rank's array, in rank order; lengths may differ."""
+    def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
+        """Every rank's array, in rank order; lengths may differ unless they are known equal."""
 
     def alltoall(self, blocks: Sequence[Array]) -> list[Array]:
         """What each rank had in blocks[this rank], in rank order; lengths may differ."""
 
-    def broadcast(self, value: T, root: int = 0) -> T:
-        """The root's value on every rank."""
+    def broadcast(self, values: Array, root: int = 0) -> Array:
+        """The root's array on every rank; what the others pass is not looked at."""
 
     def fail(self, reason: str) -> None:
         """Tells the other ranks that this one has failed; returns at once and never raises."""
@@ -68,14 +67,14 @@ class SoloComm:
     def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
         return blocks[0]
 
-    def allgather(self, values: Array) -> list[Array]:
+    def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
         return [values]
 
     def alltoall(self, blocks: Sequence[Array]) -> list[Array]:
         return [blocks[0]]
 
-    def broadcast(self, value: T, root: int = 0) -> T:
-        return value
+    def broadcast(self, values: Array, root: int = 0) -> Array:
+        return values
 
     def fail(self, reason: str) -> None:
         """Nobody to tell."""
@@ -102,7 +101,7 @@ def gather_facts(comm: Comm, facts: Any) -> list[Any]:
 
 def rows_before(comm: Comm, n_rows: int) -> tuple[int, int]:
     """(rows on lower ranks, rows on all ranks): the global id of this rank's first row."""
-    counts = [int(c[0]) for c in comm.allgather(np.array([n_rows], dtype=np.int64))]
+    counts = [int(c[0]) for c in comm.allgather(np.array([n_rows], dtype=np.int64), equal=True)]
     return sum(counts[: comm.rank]), sum(counts)
 
 

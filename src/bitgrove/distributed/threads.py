@@ -74,14 +74,14 @@ class ThreadComm:
         self._meet()  # the blocks may be views: nobody writes before all have read
         return result
 
-    def allgather(self, values: Array) -> list[Array]:
+    def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
         return [np.array(v) for v in self._exchange(np.array(values))]
 
     def alltoall(self, blocks: Sequence[Array]) -> list[Array]:
         return [np.array(theirs[self.rank]) for theirs in self._exchange([*map(np.array, blocks)])]
 
-    def broadcast(self, value: T, root: int = 0) -> T:
-        return self._exchange(value)[root]
+    def broadcast(self, values: Array, root: int = 0) -> Array:
+        return np.array(self._exchange(np.array(values))[root])
 
     def fail(self, reason: str) -> None:
         self._board.fail(self.rank, reason)
