@@ -10,6 +10,7 @@
 
 #include "parallel.h"
 #include "rooms.h"
+#include "scan.h"
 #include "widths.h"
 
 namespace bitgrove {
@@ -24,7 +25,24 @@ struct Node {
   const uint8_t* slot;
   int width;
   double grad, hess, min_hess;
+  // For estimates: lambda in units of the integer hessian, the gain's unit, min_hess as an integer.
+  float lambda;
+  double estimate_unit;
+  int32_t least_hess;
+  bool can_estimate;
 };
+
+// Estimates need 32-bit sums, products below 2^128, and no cancellation (L1 regularisation).
+Node make_node(const uint8_t* slot, int width, const double* sums, const GainRules& rules) {
+  Node node{slot, width, sums[0], sums[1], sums[2], 0.0f, 0.0, 0, false};
+  node.can_estimate = width <= 32 && rules.reg_alpha == 0.0 && node.hess <= 0x1p31 - 1.0 && node.min_hess <= node.hess &&
+                      rules.reg_lambda <= 0x1p32 * rules.hess_scale;
+  if (!node.can_estimate) return node;
+  node.lambda = static_cast<float>(rules.reg_lambda / rules.hess_scale);
+  node.estimate_unit = rules.grad_scale * rules.grad_scale / rules.hess_scale;
+  node.least_hess = static_cast<int32_t>(std::ceil(node.min_hess));
+  return node;
+}
 
 struct Candidate {
   double gain;
@@ -37,14 +55,31 @@ struct Prefix {
   alignas(64) double hess[BINS_PER_FEATURE];
 };
 
+// Running sums of packed halves: 32-bit integers, as long as the node's hessian is one.
+struct ShortPrefix {
+  alignas(64) int32_t grad[BINS_PER_FEATURE];
+  alignas(64) int32_t hess[BINS_PER_FEATURE];
+};
+
+// sums[b] = bins[0] + ... + bins[b]
 template <class Layout>
-void running_sums(const typename Layout::Sum* bins, int n_bins, Prefix& prefix) {
+BG_FN void scan(const typename Layout::Sum* bins, int n_bins, typename Layout::Sum* sums) {
   typename Layout::Sum sum{};
+  int b = 0;
+  if constexpr (std::is_integral_v<typename Layout::Sum>)
+    for (; b + lanes_of<typename Layout::Sum> <= n_bins; b += lanes_of<typename Layout::Sum>)
+      sum = scan_lanes(bins + b, sum, sums + b);
+  for (; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
+}
+
+template <class Layout, class Sums>
+BG_FN void running_sums(const typename Layout::Sum* bins, int n_bins, Sums& prefix) {
+  using Sum = std::remove_cvref_t<decltype(prefix.grad[0])>;
   alignas(64) typename Layout::Sum sums[BINS_PER_FEATURE];
-  for (int b = 0; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
+  scan<Layout>(bins, n_bins, sums);
   for (int b = 0; b < n_bins; ++b) {
-    prefix.grad[b] = static_cast<double>(Layout::grad(sums[b]));
-    prefix.hess[b] = static_cast<double>(Layout::hess(sums[b]));
+    prefix.grad[b] = static_cast<Sum>(Layout::grad(sums[b]));
+    prefix.hess[b] = static_cast<Sum>(Layout::hess(sums[b]));
   }
 }
 
@@ -79,67 +114,58 @@ BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, doub
   return {top, bin};
 }
 
-// Running sums of packed halves: 32-bit integers, as long as the node's hessian is one.
-struct ShortPrefix {
-  alignas(64) int32_t grad[BINS_PER_FEATURE];
-  alignas(64) int32_t hess[BINS_PER_FEATURE];
-};
-
-template <class Layout>
-BG_FN void running_sums(const typename Layout::Sum* bins, int n_bins, ShortPrefix& prefix) {
-  typename Layout::Sum sum{};
-  alignas(64) typename Layout::Sum sums[BINS_PER_FEATURE];
-  for (int b = 0; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
-  for (int b = 0; b < n_bins; ++b) {
-    prefix.grad[b] = static_cast<int32_t>(Layout::grad(sums[b]));
-    prefix.hess[b] = static_cast<int32_t>(Layout::hess(sums[b]));
-  }
-}
-
 // Twice the gain without the parent's part, in units of grad_scale^2 / hess_scale and in float32:
 // positive terms only, so that sixteen roundings of 2^-24 bound the relative error.
 constexpr double ESTIMATE_ERROR = 0x1p-18;
+constexpr int ESTIMATE_LANES = 16;
 
-BG_FN float estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_grad, int32_t add_hess, const Node& node,
-                           float lambda, float* estimates) {
-  const int32_t grad = static_cast<int32_t>(node.grad), hess = static_cast<int32_t>(node.hess);
-  const int32_t min_hess = node.min_hess > node.hess ? hess + 1 : static_cast<int32_t>(std::ceil(node.min_hess));
-  float top[2 * LANES];
-  for (int lane = 0; lane < 2 * LANES; ++lane) top[lane] = -1.0f;
-  const int n_padded = (n_bins + 2 * LANES - 1) / (2 * LANES) * (2 * LANES);
-  for (int first = 0; first < n_padded; first += 2 * LANES)
-    for (int lane = 0; lane < 2 * LANES; ++lane) {
-      const int b = first + lane;
-      const int32_t left_grad = prefix.grad[b] + add_grad, left_hess = prefix.hess[b] + add_hess;
-      const int32_t right_grad = grad - left_grad, right_hess = hess - left_hess;
+struct Estimates {
+  alignas(64) float gain[BINS_PER_FEATURE];
+  int first, last;  // estimated bins: whole groups of lanes that hold an allowed cut
+  float top = -1.0f;
+};
+
+BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_grad, int32_t add_hess, const Node& node,
+                          Estimates& out) {
+  const auto grad = static_cast<int32_t>(node.grad), hess = static_cast<int32_t>(node.hess);
+  const int32_t least = node.least_hess - add_hess, most = hess - node.least_hess - add_hess;
+  const float lambda = node.lambda;
+  float top[ESTIMATE_LANES];
+  for (int lane = 0; lane < ESTIMATE_LANES; ++lane) top[lane] = -1.0f;
+  int b = 0;
+  while (b < n_bins && prefix.hess[std::min(b + ESTIMATE_LANES, n_bins) - 1] < least) b += ESTIMATE_LANES;
+  out.first = b;
+  for (; b < n_bins && prefix.hess[b] <= most; b += ESTIMATE_LANES)
+    for (int lane = 0; lane < ESTIMATE_LANES; ++lane) {
+      const int32_t sum = prefix.hess[b + lane];
+      const int32_t left_grad = prefix.grad[b + lane] + add_grad, left_hess = sum + add_hess;
       const float gl = static_cast<float>(left_grad), hl = static_cast<float>(left_hess) + lambda;
-      const float gr = static_cast<float>(right_grad), hr = static_cast<float>(right_hess) + lambda;
-      const bool allowed = (left_hess >= min_hess) & (right_hess >= min_hess) & (b < n_bins);
+      const float gr = static_cast<float>(grad - left_grad), hr = static_cast<float>(hess - left_hess) + lambda;
+      const bool allowed = (sum >= least) & (sum <= most) & (b + lane < n_bins);
       const float estimate = ((gl * gl) * hr + (gr * gr) * hl) / (hl * hr);
-      estimates[b] = allowed ? estimate : -1.0f;
-      top[lane] = estimates[b] > top[lane] ? estimates[b] : top[lane];
+      out.gain[b + lane] = allowed ? estimate : -1.0f;
+      top[lane] = out.gain[b + lane] > top[lane] ? out.gain[b + lane] : top[lane];
     }
-  float result = top[0];
-  for (int lane = 1; lane < 2 * LANES; ++lane) result = top[lane] > result ? top[lane] : result;
-  return result;
+  out.last = b;
+  for (int half = ESTIMATE_LANES / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) top[lane] = top[lane + half] > top[lane] ? top[lane + half] : top[lane];
+  out.top = top[0];
 }
 
 // As the other best_bin: only bins whose estimate comes near the largest can be the best.
 BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad, double add_hess, const Node& node,
                          double parent_score, const GainRules& rules, double least) {
-  alignas(64) float estimates[BINS_PER_FEATURE + 2 * LANES];
-  const auto lambda = static_cast<float>(rules.reg_lambda / rules.hess_scale);
-  const double top = estimate_gains(prefix, n_bins, static_cast<int32_t>(add_grad), static_cast<int32_t>(add_hess), node,
-                                    lambda, estimates);
-  const double unit = rules.grad_scale * rules.grad_scale / rules.hess_scale;
+  Estimates estimates;
+  estimate_gains(prefix, n_bins, static_cast<int32_t>(add_grad), static_cast<int32_t>(add_hess), node, estimates);
+  const double top = estimates.top;
   Candidate best{NO_GAIN, 0};
-  if (top < 0.0 || 0.5 * (top * (1.0 + ESTIMATE_ERROR) * unit - parent_score) < least) return best;
+  if (top < 0.0 || 0.5 * (top * (1.0 + ESTIMATE_ERROR) * node.estimate_unit - parent_score) < least) return best;
   const auto bar = static_cast<float>(top * (1.0 - ESTIMATE_ERROR));
-  for (int first = 0; first < n_bins; first += 2 * LANES) {
+  for (int first = estimates.first; first < estimates.last; first += ESTIMATE_LANES) {
     int n_near = 0;
-    for (int lane = 0; lane < 2 * LANES; ++lane) n_near += estimates[first + lane] >= bar;
+    for (int lane = 0; lane < ESTIMATE_LANES; ++lane) n_near += estimates.gain[first + lane] >= bar;
     for (int b = first; n_near > 0; ++b) {
-      if (!(estimates[b] >= bar)) continue;
+      if (!(estimates.gain[b] >= bar)) continue;
       --n_near;
       const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
       const double gain = split_gain(gl, hl, node.grad - gl, node.hess - hl, parent_score, rules);
@@ -181,11 +207,6 @@ void search_feature(const Node& node, const SplitFeatures& features, int f, doub
             f, right.bin, default_left, 0};
 }
 
-// Estimates need 32-bit sums, products below 2^128, and no cancellation (L1 regularisation).
-BG_FN bool can_estimate(const Node& node, const GainRules& rules) {
-  return rules.reg_alpha == 0.0 && node.hess <= 0x1p31 - 1.0 && rules.reg_lambda <= 0x1p32 * rules.hess_scale;
-}
-
 SplitInfo search_block(const Node& node, const SplitFeatures& features, int begin, int end, const GainRules& rules,
                        bool packed, Simd simd) {
   const double parent_score = leaf_score(node.grad, node.hess, rules);
@@ -198,7 +219,7 @@ SplitInfo search_block(const Node& node, const SplitFeatures& features, int begi
           for (int f = begin; f < end; ++f)
             if (features.allowed[f]) search_feature<Layout, typename decltype(sums)::type>(node, features, f, parent_score, rules, best);
         };
-        if (Layout::half_bits <= 32 && can_estimate(node, rules)) return search_all(std::type_identity<ShortPrefix>{});
+        if (node.can_estimate) return search_all(std::type_identity<ShortPrefix>{});
         search_all(std::type_identity<Prefix>{});
       });
   });
@@ -214,8 +235,8 @@ void find_splits(const SearchedNodes& searched, const PoolView& pool, const Spli
   std::vector<Node> nodes;
   for (int64_t i = 0; i < n_nodes; ++i) {
     const int width = static_cast<int>(searched.widths[i]);
-    const double* sums = searched.sums + 3 * i;
-    nodes.push_back({pool.slot(searched.slots[i], features.bin_offset[features.n_features], width), width, sums[0], sums[1], sums[2]});
+    const uint8_t* slot = pool.slot(searched.slots[i], features.bin_offset[features.n_features], width);
+    nodes.push_back(make_node(slot, width, searched.sums + 3 * i, rules));
   }
   const int64_t n_blocks = blocks_of(features.last - features.first, FEATURE_BLOCK);
   std::vector<SplitInfo> found(n_nodes * n_blocks);
