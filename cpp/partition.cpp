@@ -13,6 +13,7 @@
 #include <immintrin.h>
 #endif
 
+#include "numpy_arrays.h"
 #include "parallel.h"
 #include "rooms.h"
 #include "tiles.h"
@@ -128,16 +129,13 @@ std::vector<Block> plan_blocks(const std::vector<Split>& splits) {
   return blocks;
 }
 
-using RunCounts = std::array<int64_t, 2>;
-
-// Where each block's halves go; returns the rows of both runs that go left per split.
-std::vector<RunCounts> place_blocks(const std::vector<Split>& splits, std::vector<Block>& blocks) {
-  std::vector<RunCounts> n_left(splits.size(), RunCounts{});
-  for (const Block& block : blocks) n_left[block.split][block.run] += block.n_left;
+// Where each block's halves go; n_left gets the rows of both runs that go left per split.
+void place_blocks(const std::vector<Split>& splits, std::vector<Block>& blocks, int64_t* n_left) {
+  for (const Block& block : blocks) n_left[2 * block.split + block.run] += block.n_left;
   std::vector<int64_t> lefts, rights;
   for (size_t s = 0; s < splits.size(); ++s) {
     lefts.push_back(splits[s].begin);
-    rights.push_back(splits[s].begin + n_left[s][0] + n_left[s][1]);
+    rights.push_back(splits[s].begin + n_left[2 * s] + n_left[2 * s + 1]);
   }
   for (Block& block : blocks) {
     block.left_to = lefts[block.split];
@@ -145,10 +143,10 @@ std::vector<RunCounts> place_blocks(const std::vector<Split>& splits, std::vecto
     lefts[block.split] += block.n_left;
     rights[block.split] += block.end - block.begin - block.n_left;
   }
-  return n_left;
 }
 
-std::vector<RunCounts> partition(const std::vector<Split>& splits, int32_t* rows, int32_t* scratch, int n_threads, Simd simd) {
+void partition(const std::vector<Split>& splits, int32_t* rows, int32_t* scratch, int n_threads, Simd simd,
+               int64_t* n_left) {
   std::vector<Block> blocks = plan_blocks(splits);
   const int64_t n_blocks = static_cast<int64_t>(blocks.size());
   parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
@@ -159,21 +157,20 @@ std::vector<RunCounts> partition(const std::vector<Split>& splits, int32_t* rows
     std::memcpy(scratch + block.begin, halves.left, block.n_left * sizeof(int32_t));
     std::memcpy(scratch + block.begin + block.n_left, halves.right, (n - block.n_left) * sizeof(int32_t));
   }, BLOCKS_PER_THREAD);
-  std::vector<RunCounts> n_left = place_blocks(splits, blocks);
+  place_blocks(splits, blocks, n_left);
   parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
     const Block& block = blocks[b];
     const int32_t* from = scratch + block.begin;
     std::memcpy(rows + block.left_to, from, block.n_left * sizeof(int32_t));
     std::memcpy(rows + block.right_to, from + block.n_left, (block.end - block.begin - block.n_left) * sizeof(int32_t));
   }, BLOCKS_PER_THREAD);
-  return n_left;
 }
 
 // plan: one row per node: begin, end, feature, bin, missing bin, default left, first zero row.
-// n_left is filled: active and zero rows that went left.
-void partition_rows(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const uint8_t> columns,
-                    Matrix<const int64_t> plan, Matrix<int64_t> n_left, int n_threads, int simd) {
-  require(plan.shape(1) == 7 && n_left.shape(0) == plan.shape(0) && n_left.shape(1) == 2, "plan and n_left differ");
+// Returns the active and the zero rows of each node that went left.
+auto partition_rows(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const uint8_t> columns,
+                    Matrix<const int64_t> plan, int n_threads, int simd) {
+  require(plan.shape(1) == 7, "plan must have 7 columns");
   require(scratch.shape(0) >= rows.shape(0), "scratch too small");
   std::vector<Split> splits;
   for (size_t i = 0; i < plan.shape(0); ++i) {
@@ -183,11 +180,12 @@ void partition_rows(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const 
     splits.push_back({begin, middle, end, columns.data() + plan(i, 2) * columns.shape(1),
                       static_cast<uint8_t>(plan(i, 3)), static_cast<uint8_t>(plan(i, 4)), plan(i, 5) != 0});
   }
-  int32_t *row_data = rows.data(), *scratch_data = scratch.data();
-  auto* out = reinterpret_cast<RunCounts*>(n_left.data());
-  nb::gil_scoped_release release;
-  const std::vector<RunCounts> counts = partition(splits, row_data, scratch_data, n_threads, static_cast<Simd>(simd));
-  std::copy(counts.begin(), counts.end(), out);
+  std::vector<int64_t> n_left(2 * splits.size());
+  {
+    nb::gil_scoped_release release;
+    partition(splits, rows.data(), scratch.data(), n_threads, static_cast<Simd>(simd), n_left.data());
+  }
+  return to_numpy(std::move(n_left), {splits.size(), 2});
 }
 
 template <class Row>
@@ -196,16 +194,18 @@ int64_t separate(const Row* packed, int32_t* rows, int32_t* scratch, int64_t n_r
   std::vector<int64_t> active_to(n_blocks + 1, 0);
   const auto end_of = [&](int64_t b) { return std::min((b + 1) * BLOCK, n_rows); };
   parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
-    int64_t first = b * BLOCK, last = end_of(b);
+    Halves halves;
+    int64_t n_active = 0, n_zero = 0;
     for (int64_t i = b * BLOCK; i < end_of(b); ++i) {
       const int32_t row = rows[i];
       const bool active = packed[row] != 0;
-      scratch[active ? first : last - 1] = row;  // zero rows backwards: restored below
-      first += active;
-      last -= !active;
+      halves.left[n_active] = halves.right[n_zero] = row;
+      n_active += active;
+      n_zero += !active;
     }
-    std::reverse(scratch + first, scratch + end_of(b));
-    active_to[b + 1] = first - b * BLOCK;
+    std::copy_n(halves.left, n_active, scratch + b * BLOCK);
+    std::copy_n(halves.right, n_zero, scratch + b * BLOCK + n_active);
+    active_to[b + 1] = n_active;
   }, BLOCKS_PER_THREAD);
   for (int64_t b = 0; b < n_blocks; ++b) active_to[b + 1] += active_to[b];
   const int64_t n_active = active_to[n_blocks];

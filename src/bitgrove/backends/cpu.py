@@ -198,16 +198,19 @@ class CpuBackend:
 
     def _scratch(self, n_rows: int) -> Array:
         kept = self._buffers.get("scratch")
-        return self._buffer("scratch", (max(n_rows, 0 if kept is None else len(kept)),), np.int32)
+        if kept is None or len(kept) < n_rows:
+            kept = self._buffers["scratch"] = np.empty(n_rows, np.int32)
+        return kept
 
     def separate_zero_rows(self, packed: Array, rows: Array) -> int:
         scratch = self._scratch(len(rows))
         return int(_core.separate_zero_rows(packed, rows, scratch, self.n_threads))
 
     def partition(self, matrix: CpuMatrix, rows: Array, plan: I64) -> I64:
-        n_left = np.empty((len(plan), 2), dtype=np.int64)
         scratch = self._scratch(len(rows))
-        _core.partition_rows(rows, scratch, matrix.columns, plan, n_left, self.n_threads, self.simd)
+        n_left: I64 = _core.partition_rows(
+            rows, scratch, matrix.columns, plan, self.n_threads, self.simd
+        )
         return n_left
 
     def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> NDArray[np.uint8]:
