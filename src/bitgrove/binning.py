@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bitgrove.distributed.comm import Comm, feature_block
 from bitgrove.exact_math import hash_key, row_hash
+from bitgrove.row_ids import RowRuns, row_ids
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
@@ -66,7 +67,7 @@ def fit_edges(
     columns: Sequence[NDArray[Any]],
     max_bin: int,
     sample_rows: int,
-    first_row: int,
+    runs: RowRuns,
     comm: Comm,
     seed: int,
 ) -> BinMapper:
@@ -75,9 +76,8 @@ def fit_edges(
     n_total = int(comm.allreduce_sum(np.array([n_rows], dtype=np.int64))[0])
     rows: NDArray[np.int64] | slice = slice(None)
     if n_total > sample_rows:
-        ids = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
         limit = np.uint64((sample_rows << 64) // n_total)
-        rows = np.flatnonzero(row_hash(hash_key(seed, _SAMPLE_PURPOSE), ids) < limit)
+        rows = np.flatnonzero(row_hash(hash_key(seed, _SAMPLE_PURPOSE), row_ids(runs)) < limit)
     edges = _shared_edges([column[rows] for column in columns], max_bin, comm)
     offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
     return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))

@@ -28,7 +28,7 @@ from bitgrove.callbacks import (
 )
 from bitgrove.dataset import MAX_MAGNITUDE, MIN_WEIGHT, Dataset
 from bitgrove.distributed.agreement import agree, check_same_model
-from bitgrove.distributed.comm import Comm, SoloComm, fails_together, rows_before
+from bitgrove.distributed.comm import Comm, SoloComm, fails_together
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.evaluation import Evaluator
 from bitgrove.grower import Grower
@@ -42,7 +42,8 @@ from bitgrove.objectives import (
 from bitgrove.params import TrainParams, model_params, resolve
 from bitgrove.quantize import QuantizedGradients, quantize
 from bitgrove.refit import finish_tree, integer_leaf_sums, leaf_values, original_leaf_sums
-from bitgrove.sampling import feature_sample, rounding_key, row_sample
+from bitgrove.row_ids import RowRuns, number_rows
+from bitgrove.sampling import feature_sample, rounding_key, row_sample, select_rows
 from bitgrove.tree import Tree
 
 
@@ -137,10 +138,10 @@ class Booster:
         self.objective = make_objective(params, dataset, comm)
         weighted = _with_class_weight(dataset, params)
         self.backend: Backend = make_backend(params)
-        self.first_row, self.n_total = rows_before(comm, dataset.n_rows)
+        self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
-        self.matrix = bin_training_set(dataset, self.backend, params, comm, self.first_row)
+        self.matrix = bin_training_set(dataset, self.backend, params, comm, self.runs)
         self.label = self.backend.array(dataset.label)
         self.weight = self.backend.array(weighted.weight)
         is_ranking = self.objective.name == "lambdarank"
@@ -167,8 +168,8 @@ class Booster:
         number = len(self.trees)
         params, backend, n_rows = self.params, self.backend, self.dataset.n_rows
         key = rounding_key(params.random_state, number)
-        quantized = quantize(backend, grad, hess, params, key, self.first_row, self.comm)
-        rows = backend.select_rows(n_rows, self.first_row, sample)
+        quantized = quantize(backend, grad, hess, params, key, self.runs, self.comm)
+        rows = select_rows(backend, self.runs, sample)
         allowed = feature_sample(params, number, self.dataset.n_features)
         grower = Grower(backend, self.matrix, self._pool_for(quantized), params, self.comm)
         grown = grower.grow(quantized, rows, allowed)
@@ -233,7 +234,7 @@ def _with_class_weight(dataset: Dataset, params: TrainParams) -> Dataset:
 
 
 def bin_training_set(
-    dataset: Dataset, backend: Backend, params: TrainParams, comm: Comm, first_row: int
+    dataset: Dataset, backend: Backend, params: TrainParams, comm: Comm, runs: RowRuns
 ) -> BinnedMatrix:
     """Finds edges and bins the rows; kept on the Dataset, so that a second training reuses it.
 
@@ -246,7 +247,7 @@ def bin_training_set(
         dataset.columns,
         params.max_bin,
         params.bin_sample_rows,
-        first_row,
+        runs,
         comm,
         params.random_state,
     )

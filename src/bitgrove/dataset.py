@@ -66,7 +66,30 @@ class Dataset:
         self.label = None if label is None else _label(label, self.n_rows)
         self.weight = None if weight is None else _weight(weight, self.n_rows)
         self.group = None if group is None else _group(group, self.n_rows)
+        self.pieces: list[tuple[int, int]] | None = None
         self.binned: dict[Any, Any] = {}
+
+    @staticmethod
+    def joined(datasets: Sequence[Dataset], positions: Sequence[int]) -> Dataset:
+        """The rows of several datasets as one shard of a larger table.
+
+        positions: where each stands in the order of the whole table, which decides about its row
+        ids; the pieces of one shard need not be neighbours.
+        """
+        first, joined = datasets[0], object.__new__(Dataset)
+        joined.n_rows = sum(d.n_rows for d in datasets)
+        if joined.n_rows > MAX_ROWS:
+            raise DataError(f"X has {joined.n_rows} rows; at most {MAX_ROWS} are allowed per shard")
+        joined.n_features, joined.feature_names = first.n_features, first.feature_names
+        joined.columns = [
+            _joined(parts) for parts in zip(*(d.columns for d in datasets), strict=True)
+        ]
+        joined.label = _joined([d.label for d in datasets])
+        joined.weight = _joined([d.weight for d in datasets])
+        joined.group = _joined([d.group for d in datasets])
+        joined.pieces = [(p, d.n_rows) for p, d in zip(positions, datasets, strict=True)]
+        joined.binned = {}
+        return joined
 
     def with_empty_parts(self, *parts: str) -> Dataset:
         """A copy of a dataset without rows that has the named parts, all empty."""
@@ -91,8 +114,18 @@ class Dataset:
             query = np.repeat(np.arange(len(self.group)), self.group)[keep]
             sizes = np.bincount(query, minlength=len(self.group)).astype(np.int64)
             kept.group = sizes[sizes > 0]
+        kept.pieces = None
+        if self.pieces is not None:
+            piece = np.repeat(np.arange(len(self.pieces)), [size for _, size in self.pieces])[keep]
+            sizes = np.bincount(piece, minlength=len(self.pieces))
+            kept.pieces = [(p, int(n)) for (p, _), n in zip(self.pieces, sizes, strict=True)]
         kept.binned = {}
         return kept
+
+
+def _joined(arrays: Sequence[Any]) -> Any:
+    """One array of several, or None if there are none to join."""
+    return arrays[0] if len(arrays) == 1 or arrays[0] is None else np.concatenate(arrays)
 
 
 def to_columns(X: Any) -> tuple[list[Column], list[str] | None]:

@@ -7,6 +7,7 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from bitgrove.backends.base import Backend
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import TrainingError
 from bitgrove.params import TrainParams
+from bitgrove.row_ids import RowRun, RowRuns, one_run
 
 # Full precision is the same code with the mantissa of a float32.
 FULL_PRECISION_BITS = 24
@@ -99,13 +101,29 @@ def _robust_bound(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
     return float(np.array([(bucket + 1) << 20], dtype=np.uint32).view(np.float32)[0])
 
 
+def _by_runs(
+    pack: Callable[[RowRun], tuple[Any, tuple[int, int, int]]], runs: RowRuns
+) -> tuple[Any, Any]:
+    """All packed rows and their totals, packed one run of row ids after another."""
+    if len(runs) == 1:
+        return pack(runs[0])
+    packed, totals = None, np.zeros(3, dtype=np.int64)
+    for run in runs:
+        part, sums = pack(run)
+        if packed is None:
+            packed = np.empty_like(part, shape=(runs[-1].end, *part.shape[1:]))
+        packed[run.rows] = part
+        totals += sums
+    return packed, totals
+
+
 def quantize(
     backend: Backend,
     grad: Any,
     hess: Any,
     params: TrainParams,
     key: int,
-    first_row: int,
+    runs: RowRuns,
     comm: Comm,
 ) -> QuantizedGradients:
     """Packs one output's gradients; hess is None where the count is the hessian."""
@@ -125,7 +143,13 @@ def quantize(
         float(hess_scale.limit),
     )
     half_bits = row_half_bits(grad_scale.limit, hess_scale.limit)
-    packed, totals = backend.quantize(grad, hess, scales, half_bits, key, first_row, stochastic)
+
+    def pack(run: RowRun) -> tuple[Any, tuple[int, int, int]]:
+        hess_of_run = None if hess is None else hess[run.rows]
+        noise = (key, run.first, stochastic)
+        return backend.quantize(grad[run.rows], hess_of_run, scales, half_bits, *noise)
+
+    packed, totals = _by_runs(pack, runs if stochastic else one_run(len(grad)))
     local = np.array([*totals, len(grad)], dtype=np.int64)
     abs_grad, hess_sum, zeros, n_rows = comm.allreduce_sum(local).tolist()
     return QuantizedGradients(

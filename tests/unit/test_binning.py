@@ -17,6 +17,7 @@ from bitgrove.binning import BinMapper, find_edges, fit_edges
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
 from bitgrove.exact_math import hash_key, row_hash
+from bitgrove.row_ids import one_run
 from kernel_cases import SIMD, cpu
 
 F64 = NDArray[np.float64]
@@ -28,7 +29,9 @@ columns = st.lists(values | st.just(math.nan), min_size=1, max_size=60)
 
 
 def fit(column: Any, max_bin: int = 255, sample_rows: int = 10**6) -> BinMapper:
-    return fit_edges([np.asarray(column)], max_bin, sample_rows, 0, SoloComm(), 0)
+    return fit_edges(
+        [np.asarray(column)], max_bin, sample_rows, one_run(len(column)), SoloComm(), 0
+    )
 
 
 def bins_of(mapper: BinMapper, table: list[NDArray[Any]]) -> NDArray[np.uint8]:
@@ -119,13 +122,13 @@ def test_shards_do_not_matter(
 ) -> None:
     """Also when the edges come from a sample: it is chosen by global row id."""
     table = np.array(rows)
-    whole = fit_edges([*table.T], max_bin, sample_rows, 0, SoloComm(), seed)
+    whole = fit_edges([*table.T], max_bin, sample_rows, one_run(len(table)), SoloComm(), seed)
     borders = np.linspace(0, len(table), n_ranks + 1).astype(int)
 
     def work(comm: Comm) -> BinMapper:
         part = table[borders[comm.rank] : borders[comm.rank + 1]]
-        first = int(borders[comm.rank])
-        return fit_edges([*part.T], max_bin, sample_rows, first, comm, seed)
+        runs = one_run(len(part), int(borders[comm.rank]))
+        return fit_edges([*part.T], max_bin, sample_rows, runs, comm, seed)
 
     for mapper in run_threads(n_ranks, work):
         assert mapper.edge_values.tobytes() == whole.edge_values.tobytes()
@@ -217,7 +220,7 @@ def test_layouts_of_columns(n_features: int, dtype: Any, rng: np.random.Generato
     table[rng.random(table.shape) < 0.05] = np.nan
     table[:, 0] = 1.0
     c_order = [table[:, f] for f in range(n_features)]
-    mapper = fit_edges(c_order, 255, 1000, 0, SoloComm(), 0)
+    mapper = fit_edges(c_order, 255, 1000, one_run(len(c_order[0])), SoloComm(), 0)
     bins = bins_of(mapper, c_order)
     fortran = np.asfortranarray(table)
     np.testing.assert_array_equal(bins_of(mapper, [fortran[:, f] for f in range(n_features)]), bins)
@@ -239,13 +242,13 @@ def test_the_sample_is_chosen_by_hash(rng: np.random.Generator) -> None:
     ids = np.arange(77, 77 + 10_000, dtype=np.uint64)
     sampled = row_hash(hash_key(5, 1), ids) < limit
     assert 850 < sampled.sum() < 1150
-    mapper = fit_edges([x, -x], 255, 1000, 77, SoloComm(), 5)
+    mapper = fit_edges([x, -x], 255, 1000, one_run(len(x), 77), SoloComm(), 5)
     first = mapper.edge_values[: mapper.edge_offset[1]]
     assert first.tobytes() == find_edges(x[sampled], 255).tobytes()
     spoiled = np.where(sampled, x, 1e9)
-    again = fit_edges([spoiled, -x], 255, 1000, 77, SoloComm(), 5)
+    again = fit_edges([spoiled, -x], 255, 1000, one_run(len(x), 77), SoloComm(), 5)
     assert again.edge_values.tobytes() == mapper.edge_values.tobytes()
-    other = fit_edges([x, -x], 255, 1000, 77, SoloComm(), 6)
+    other = fit_edges([x, -x], 255, 1000, one_run(len(x), 77), SoloComm(), 6)
     assert other.edge_values.tobytes() != mapper.edge_values.tobytes()
 
 
@@ -257,7 +260,7 @@ def test_values_outside_the_sample_go_to_the_outer_bins() -> None:
 
 def test_offsets_of_a_histogram() -> None:
     mapper = fit_edges(
-        [np.arange(4.0), np.zeros(4), np.arange(4.0) % 2], 255, 100, 0, SoloComm(), 0
+        [np.arange(4.0), np.zeros(4), np.arange(4.0) % 2], 255, 100, one_run(4), SoloComm(), 0
     )
     assert mapper.n_features == 3
     assert mapper.missing_bin.tolist() == [4, 1, 2]
@@ -271,6 +274,6 @@ def test_offsets_of_a_histogram() -> None:
 
 @pytest.mark.parametrize("column", [np.arange(5), np.zeros(4)], ids=["integers", "short"])
 def test_wrong_columns_are_refused(column: NDArray[Any]) -> None:
-    mapper = fit_edges([np.arange(5.0), np.arange(5.0)], 255, 100, 0, SoloComm(), 0)
+    mapper = fit_edges([np.arange(5.0), np.arange(5.0)], 255, 100, one_run(5), SoloComm(), 0)
     with pytest.raises(ValueError, match="bitgrove core"):
         cpu().bin_columns([np.arange(5.0), column], mapper)

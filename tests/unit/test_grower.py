@@ -37,7 +37,9 @@ class PlainGrower:
         )
         key = rounding_key(booster.params.random_state, 0)
         hess0 = None if hess is None else hess[0]
-        self.quantized = quantize(self.backend, grad[0], hess0, booster.params, key, 0, SoloComm())
+        self.quantized = quantize(
+            self.backend, grad[0], hess0, booster.params, key, booster.runs, SoloComm()
+        )
         self.rules = GainRules.of(booster.params, self.quantized)
 
     def best_split(self, rows: NDArray[np.int32], depth: int) -> NDArray[np.void]:

@@ -17,6 +17,7 @@ from bitgrove.distributed.comm import Comm
 from bitgrove.errors import TrainingError
 from bitgrove.params import resolve
 from bitgrove.quantize import QuantizedGradients, Scale, quantize, row_half_bits
+from bitgrove.row_ids import one_run
 from kernel_cases import SIMD, cpu, unpack_rows
 
 F32 = NDArray[np.float32]
@@ -37,7 +38,9 @@ def run(
 ) -> tuple[QuantizedGradients, I64]:
     """The record and its integers, (n, 2)."""
     params = resolve({"gradient_bits": bits, "rounding": rounding, "gradient_scale": scale})
-    quantized = quantize(backend, grad, hess, params, key, first_row, comm or SoloComm())
+    quantized = quantize(
+        backend, grad, hess, params, key, one_run(len(grad), first_row), comm or SoloComm()
+    )
     packed = quantized.packed
     return quantized, packed if packed.ndim == 2 else unpack_rows(packed)
 

@@ -99,12 +99,6 @@ def gather_facts(comm: Comm, facts: Any) -> list[Any]:
     return [json.loads(part.tobytes()) for part in comm.allgather(text)]
 
 
-def rows_before(comm: Comm, n_rows: int) -> tuple[int, int]:
-    """(rows on lower ranks, rows on all ranks): the global id of this rank's first row."""
-    counts = [int(c[0]) for c in comm.allgather(np.array([n_rows], dtype=np.int64), equal=True)]
-    return sum(counts[: comm.rank]), sum(counts)
-
-
 def feature_block(comm: Comm, n_features: int, rank: int | None = None) -> tuple[int, int]:
     """The features [first, last) whose histograms a rank owns after the reduction."""
     rank = comm.rank if rank is None else rank

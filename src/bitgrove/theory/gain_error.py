@@ -21,6 +21,7 @@ from bitgrove.errors import ParameterError
 from bitgrove.model import Model
 from bitgrove.params import TrainParams, resolve
 from bitgrove.quantize import quantize
+from bitgrove.row_ids import one_run
 from bitgrove.sampling import rounding_key
 from bitgrove.theory.bounds import gain_error_bound, hessian_gain_error_bound, units
 from bitgrove.theory.leaves import (
@@ -134,7 +135,8 @@ class _Rounder:
     def draw(self, number: int) -> list[F64]:
         """Gradients and hessians that were rounded and scaled back."""
         key = rounding_key(self.seed, (self.tree << 20) + number)
-        q = quantize(ReferenceBackend(), self.grad, self.hess, self.params, key, 0, SoloComm())
+        runs = one_run(len(self.grad))
+        q = quantize(ReferenceBackend(), self.grad, self.hess, self.params, key, runs, SoloComm())
         return [q.packed[:, 0] * q.grad_scale, q.packed[:, 1] * q.hess_scale]
 
     def original(self) -> tuple[F64, F64 | None]:

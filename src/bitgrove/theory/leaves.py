@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.distributed.comm import Comm, SoloComm
-from bitgrove.sampling import row_sample
+from bitgrove.sampling import row_sample, select_rows
 from bitgrove.theory.bounds import gamma
 from bitgrove.tree import Tree
 
@@ -103,7 +103,7 @@ def iteration_sums(booster: Booster, iteration: int) -> list[TreeSums]:
     sample = row_sample(booster.params, iteration)
     rows = None
     if sample is not None:
-        rows = backend.host(backend.select_rows(booster.dataset.n_rows, booster.first_row, sample))
+        rows = backend.host(select_rows(backend, booster.runs, sample))
     found = []
     for output, tree in enumerate(booster.trees[-n_outputs:]):
         leaf = leaf_of_rows(booster, tree)
