@@ -96,6 +96,17 @@ const std::vector<int>& Frontier::next_batch(double alpha) {
   return batch_;
 }
 
+std::vector<int64_t> Frontier::division_plan(const int64_t* missing_bin) const {
+  std::vector<int64_t> plan;
+  for (int id : batch_) {
+    const FrontierNode& node = nodes_[id];
+    const SplitInfo& split = node.split;
+    const int64_t middle = node.begin + node.local.active, end = middle + node.local.zero;
+    plan.insert(plan.end(), {node.begin, end, split.feature, split.bin, missing_bin[split.feature], split.default_left, middle});
+  }
+  return plan;
+}
+
 bool Frontier::searchable(const FrontierNode& node) const {
   const bool too_deep = rules_.max_depth > 0 && node.depth >= rules_.max_depth;
   return !too_deep && static_cast<double>(node.hess) >= 2.0 * rules_.least_hess(node.all.both(), node.hess);

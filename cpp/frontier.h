@@ -67,6 +67,8 @@ class Frontier {
   void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
   // Nodes to divide next: the first ceil(alpha * pending) of the replay; empty when done.
   const std::vector<int>& next_batch(double alpha);
+  // begin, end, feature, bin, missing bin, default left, first zero row of each node of the batch.
+  std::vector<int64_t> division_plan(const int64_t* missing_bin) const;
   void divide(const RowCounts* local_left, const RowCounts* all_left);
   // Fills the next plan of at most n_slots / 2 pairs; false when every child is known.
   bool next_search(SearchPlan& plan);

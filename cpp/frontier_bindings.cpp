@@ -18,15 +18,11 @@ Frontier make_frontier(int n_slots, int64_t num_leaves, int64_t max_depth, doubl
 // begin, end, feature, bin, missing bin, default left, first zero row of each node to divide.
 auto next_batch(Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
   const std::vector<int>& batch = frontier.next_batch(alpha);
-  std::vector<int64_t> plan;
   for (int id : batch) {
-    const FrontierNode& node = frontier.nodes()[id];
-    const SplitInfo& split = node.split;
-    require(split.feature >= 0 && split.feature < static_cast<int64_t>(missing_bin.shape(0)), "feature out of range");
-    const int64_t middle = node.begin + node.local.active, end = middle + node.local.zero;
-    plan.insert(plan.end(), {node.begin, end, split.feature, split.bin, missing_bin(split.feature), split.default_left, middle});
+    const int feature = frontier.nodes()[id].split.feature;
+    require(feature >= 0 && feature < static_cast<int64_t>(missing_bin.shape(0)), "feature out of range");
   }
-  return to_numpy(std::move(plan), {batch.size(), 7});
+  return to_numpy(frontier.division_plan(missing_bin.data()), {batch.size(), 7});
 }
 
 using Counts = std::pair<int64_t, int64_t>;  // active rows, zero rows
@@ -65,33 +61,41 @@ void record(Frontier& frontier, Vector<const uint8_t> found) {
   frontier.record(reinterpret_cast<const SplitInfo*>(found.data()));
 }
 
-// (splits as bytes, their numbers, children links, leaf numbers): numbers are rows, hess and left
-// rows of each split; begin, end, rows, grad and hess of each leaf.
+// The fields of a GrownTree (grower.py), in their order; splits as bytes.
 nb::tuple finish(const Frontier& frontier) {
   const std::vector<int>& taken = frontier.taken();
   const std::vector<FrontierNode>& nodes = frontier.nodes();
   std::vector<int> split_of(nodes.size(), -1);
   for (size_t i = 0; i < taken.size(); ++i) split_of[taken[i]] = static_cast<int>(i);
   std::vector<uint8_t> splits(taken.size() * sizeof(SplitInfo));
-  std::vector<int64_t> facts, leaves;
-  std::vector<int32_t> links;
-  int32_t n_leaves = 0;
+  std::array<std::vector<int32_t>, 2> links;  // left, right
+  std::array<std::vector<int64_t>, 3> facts;  // rows, hess and left rows of each split
+  std::array<std::vector<int64_t>, 4> leaves;  // begin, end, rows, (grad, hess) of each leaf
   const auto add_leaf = [&](const FrontierNode& leaf) {
-    leaves.insert(leaves.end(), {leaf.begin, leaf.begin + leaf.local.both(), leaf.all.both(), leaf.grad, leaf.hess});
-    return ~n_leaves++;
+    leaves[0].push_back(leaf.begin);
+    leaves[1].push_back(leaf.begin + leaf.local.both());
+    leaves[2].push_back(leaf.all.both());
+    leaves[3].insert(leaves[3].end(), {leaf.grad, leaf.hess});
+    return -static_cast<int32_t>(leaves[0].size());  // ~leaf
   };
   for (size_t i = 0; i < taken.size(); ++i) {
     const FrontierNode& node = nodes[taken[i]];
     reinterpret_cast<SplitInfo*>(splits.data())[i] = node.split;
-    facts.insert(facts.end(), {node.all.both(), node.hess, nodes[node.first_child].all.both()});
-    for (int child : {node.first_child, node.first_child + 1})
-      links.push_back(split_of[child] >= 0 ? split_of[child] : add_leaf(nodes[child]));
+    facts[0].push_back(node.all.both());
+    facts[1].push_back(node.hess);
+    facts[2].push_back(nodes[node.first_child].all.both());
+    for (int side : {0, 1}) {
+      const int child = node.first_child + side;
+      links[side].push_back(split_of[child] >= 0 ? split_of[child] : add_leaf(nodes[child]));
+    }
   }
   if (taken.empty()) add_leaf(nodes[0]);
-  const size_t n = taken.size(), n_bytes = splits.size();
-  return nb::make_tuple(to_numpy(std::move(splits), {n_bytes}), to_numpy(std::move(facts), {n, 3}),
-                        to_numpy(std::move(links), {n, 2}),
-                        to_numpy(std::move(leaves), {static_cast<size_t>(n_leaves), 5}));
+  const size_t n = taken.size(), n_leaves = leaves[0].size(), n_bytes = splits.size();
+  return nb::make_tuple(to_numpy(std::move(splits), {n_bytes}), to_numpy(std::move(links[0]), {n}),
+                        to_numpy(std::move(links[1]), {n}), to_numpy(std::move(facts[0]), {n}),
+                        to_numpy(std::move(facts[1]), {n}), to_numpy(std::move(facts[2]), {n}),
+                        to_numpy(std::move(leaves[0]), {n_leaves}), to_numpy(std::move(leaves[1]), {n_leaves}),
+                        to_numpy(std::move(leaves[2]), {n_leaves}), to_numpy(std::move(leaves[3]), {n_leaves, 2}));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // A node's rows are two runs in ascending order, active rows and then rows whose integers are zero;
 // being stable, the partition keeps that. Phase 1 divides every block of a run on its own; phase 2,
 // after the counts are known, copies each block's two halves to their places.
+#include "partition.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -129,13 +131,14 @@ std::vector<Block> plan_blocks(const std::vector<Split>& splits) {
   return blocks;
 }
 
-// Where each block's halves go; n_left gets the rows of both runs that go left per split.
-void place_blocks(const std::vector<Split>& splits, std::vector<Block>& blocks, int64_t* n_left) {
-  for (const Block& block : blocks) n_left[2 * block.split + block.run] += block.n_left;
+// Where each block's halves go; returns the rows of both runs that go left per split.
+std::vector<RowCounts> place_blocks(const std::vector<Split>& splits, std::vector<Block>& blocks) {
+  std::vector<RowCounts> n_left(splits.size(), RowCounts{0, 0});
+  for (const Block& block : blocks) (block.run == 0 ? n_left[block.split].active : n_left[block.split].zero) += block.n_left;
   std::vector<int64_t> lefts, rights;
   for (size_t s = 0; s < splits.size(); ++s) {
     lefts.push_back(splits[s].begin);
-    rights.push_back(splits[s].begin + n_left[2 * s] + n_left[2 * s + 1]);
+    rights.push_back(splits[s].begin + n_left[s].both());
   }
   for (Block& block : blocks) {
     block.left_to = lefts[block.split];
@@ -143,49 +146,21 @@ void place_blocks(const std::vector<Split>& splits, std::vector<Block>& blocks, 
     lefts[block.split] += block.n_left;
     rights[block.split] += block.end - block.begin - block.n_left;
   }
+  return n_left;
 }
 
-void partition(const std::vector<Split>& splits, int32_t* rows, int32_t* scratch, int n_threads, Simd simd,
-               int64_t* n_left) {
-  std::vector<Block> blocks = plan_blocks(splits);
-  const int64_t n_blocks = static_cast<int64_t>(blocks.size());
-  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
-    Block& block = blocks[b];
-    const int64_t n = block.end - block.begin;
-    Halves halves;
-    block.n_left = divide(splits[block.split], rows + block.begin, n, simd, halves);
-    std::memcpy(scratch + block.begin, halves.left, block.n_left * sizeof(int32_t));
-    std::memcpy(scratch + block.begin + block.n_left, halves.right, (n - block.n_left) * sizeof(int32_t));
-  }, BLOCKS_PER_THREAD);
-  place_blocks(splits, blocks, n_left);
-  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
-    const Block& block = blocks[b];
-    const int32_t* from = scratch + block.begin;
-    std::memcpy(rows + block.left_to, from, block.n_left * sizeof(int32_t));
-    std::memcpy(rows + block.right_to, from + block.n_left, (block.end - block.begin - block.n_left) * sizeof(int32_t));
-  }, BLOCKS_PER_THREAD);
-}
-
-// plan: one row per node: begin, end, feature, bin, missing bin, default left, first zero row.
-// Returns the active and the zero rows of each node that went left.
-auto partition_rows(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const uint8_t> columns,
-                    Matrix<const int64_t> plan, int n_threads, int simd) {
-  require(plan.shape(1) == 7, "plan must have 7 columns");
-  require(scratch.shape(0) >= rows.shape(0), "scratch too small");
+std::vector<Split> splits_of(const PlanView& plan, const PartitionSource& source) {
+  require(plan.n_columns == 7, "plan must have 7 columns");
   std::vector<Split> splits;
-  for (size_t i = 0; i < plan.shape(0); ++i) {
-    const int64_t begin = plan(i, 0), end = plan(i, 1), middle = plan(i, 6);
-    require(0 <= begin && begin <= middle && middle <= end && end <= static_cast<int64_t>(rows.shape(0)), "bad node range");
-    require(0 <= plan(i, 2) && plan(i, 2) < static_cast<int64_t>(columns.shape(0)), "feature out of range");
-    splits.push_back({begin, middle, end, columns.data() + plan(i, 2) * columns.shape(1),
-                      static_cast<uint8_t>(plan(i, 3)), static_cast<uint8_t>(plan(i, 4)), plan(i, 5) != 0});
+  for (int64_t i = 0; i < plan.n_steps; ++i) {
+    const int64_t* step = plan.step(i);
+    const int64_t begin = step[0], end = step[1], feature = step[2], middle = step[6];
+    require(0 <= begin && begin <= middle && middle <= end && end <= source.n_listed, "bad node range");
+    require(0 <= feature && feature < source.n_features, "feature out of range");
+    splits.push_back({begin, middle, end, source.columns + feature * source.column_stride,
+                      static_cast<uint8_t>(step[3]), static_cast<uint8_t>(step[4]), step[5] != 0});
   }
-  std::vector<int64_t> n_left(2 * splits.size());
-  {
-    nb::gil_scoped_release release;
-    partition(splits, rows.data(), scratch.data(), n_threads, static_cast<Simd>(simd), n_left.data());
-  }
-  return to_numpy(std::move(n_left), {splits.size(), 2});
+  return splits;
 }
 
 template <class Row>
@@ -233,10 +208,49 @@ int64_t separate_zero_rows(nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cp
   }
 }
 
+// Returns the active and the zero rows of each node that went left.
+auto partition(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const uint8_t> columns, Matrix<const int64_t> plan,
+               int n_threads, int simd) {
+  require(scratch.shape(0) >= rows.shape(0), "scratch too small");
+  const PartitionSource source{rows.data(), static_cast<int64_t>(rows.shape(0)), scratch.data(), columns.data(),
+                               static_cast<int64_t>(columns.shape(0)), static_cast<int64_t>(columns.shape(1))};
+  const PlanView steps{plan.data(), static_cast<int64_t>(plan.shape(0)), static_cast<int64_t>(plan.shape(1))};
+  std::vector<int64_t> n_left;
+  {
+    nb::gil_scoped_release release;
+    for (const RowCounts& left : partition_rows(steps, source, n_threads, static_cast<Simd>(simd)))
+      n_left.insert(n_left.end(), {left.active, left.zero});
+  }
+  return to_numpy(std::move(n_left), {plan.shape(0), 2});
+}
+
 }  // namespace
 
+std::vector<RowCounts> partition_rows(const PlanView& plan, const PartitionSource& source, int n_threads, Simd simd) {
+  const std::vector<Split> splits = splits_of(plan, source);
+  int32_t *rows = source.rows, *scratch = source.scratch;
+  std::vector<Block> blocks = plan_blocks(splits);
+  const int64_t n_blocks = static_cast<int64_t>(blocks.size());
+  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
+    Block& block = blocks[b];
+    const int64_t n = block.end - block.begin;
+    Halves halves;
+    block.n_left = divide(splits[block.split], rows + block.begin, n, simd, halves);
+    std::memcpy(scratch + block.begin, halves.left, block.n_left * sizeof(int32_t));
+    std::memcpy(scratch + block.begin + block.n_left, halves.right, (n - block.n_left) * sizeof(int32_t));
+  }, BLOCKS_PER_THREAD);
+  std::vector<RowCounts> n_left = place_blocks(splits, blocks);
+  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
+    const Block& block = blocks[b];
+    const int32_t* from = scratch + block.begin;
+    std::memcpy(rows + block.left_to, from, block.n_left * sizeof(int32_t));
+    std::memcpy(rows + block.right_to, from + block.n_left, (block.end - block.begin - block.n_left) * sizeof(int32_t));
+  }, BLOCKS_PER_THREAD);
+  return n_left;
+}
+
 void init_partition(nb::module_& m) {
-  m.def("partition_rows", &partition_rows);
+  m.def("partition_rows", &partition);
   m.def("separate_zero_rows", &separate_zero_rows);
 }
 

@@ -1,6 +1,4 @@
-// Histograms and splits for Python: each verb alone, and all of a round's in one call.
-//
-// TreeSearch holds what stays the same during a tree, so that a round passes its plan only.
+// Histograms and splits for Python: each verb alone, and all rounds of a tree in one call.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,7 +6,9 @@
 #include "frontier.h"
 #include "histogram.h"
 #include "numpy_arrays.h"
+#include "partition.h"
 #include "rooms.h"
+#include "rounds.h"
 #include "splits.h"
 
 namespace bitgrove {
@@ -75,6 +75,7 @@ auto find(Matrix<uint8_t> pool, Vector<const int64_t> slots, Vector<const int64_
   return to_numpy(std::move(found), {n_nodes * sizeof(SplitInfo)});
 }
 
+// One tree on the CPU. The views do not own: Python keeps the arrays.
 class TreeSearch {
  public:
   TreeSearch(Matrix<uint8_t> pool, Vector<const uint8_t> tiles, int64_t n_rows, Vector<const int64_t> bin_offset,
@@ -87,29 +88,36 @@ class TreeSearch {
         n_threads_(n_threads),
         simd_(static_cast<Simd>(simd)) {}
 
-  // The best splits, as bytes, of the plan's nodes; the builds and subtractions come first.
-  auto search(const SearchPlan& plan) const {
-    const size_t n_bytes = plan.slots.size() * sizeof(SplitInfo);
-    std::vector<uint8_t> found(n_bytes);
-    {
-      nb::gil_scoped_release release;
-      run(plan, reinterpret_cast<SplitInfo*>(found.data()));
-    }
-    return to_numpy(std::move(found), {n_bytes});
-  }
-
- private:
-  void run(const SearchPlan& plan, SplitInfo* found) const {
+  std::vector<SplitInfo> search(const SearchPlan& plan) const {
     const int64_t n_builds = plan.builds.size() / 6, n_steps = plan.subtractions.size() / 5, n = plan.slots.size();
     const BinRange bins{0, features_.bin_offset[features_.n_features]};
+    std::vector<SplitInfo> found(n);
     build_histograms({plan.builds.data(), n_builds, 6}, pool_, source_, n_threads_, simd_);
     subtract_histograms({plan.subtractions.data(), n_steps, 5}, pool_, bins, source_.packed, n_threads_, simd_);
     find_splits({n, plan.slots.data(), plan.widths.data(), plan.sums.data()}, pool_, features_, rules_, source_.packed,
-                found, n_threads_, simd_);
+                found.data(), n_threads_, simd_);
+    return found;
   }
 
+  std::vector<RowCounts> partition(const std::vector<int64_t>& plan) const {
+    return partition_rows({plan.data(), static_cast<int64_t>(plan.size()) / 7, 7}, division_, n_threads_, simd_);
+  }
+
+  void grow(Frontier& frontier, double alpha, Vector<int32_t> rows, Vector<int32_t> scratch,
+            Matrix<const uint8_t> columns, Vector<const int64_t> missing_bin) {
+    require(static_cast<int64_t>(rows.shape(0)) == source_.n_listed && scratch.shape(0) >= rows.shape(0) &&
+            static_cast<int>(columns.shape(0)) == features_.n_features &&
+            static_cast<int>(missing_bin.shape(0)) == features_.n_features, "arrays differ in length");
+    division_ = {rows.data(), source_.n_listed, scratch.data(), columns.data(), features_.n_features,
+                 static_cast<int64_t>(columns.shape(1))};
+    nb::gil_scoped_release release;
+    grow_rounds(*this, frontier, alpha, missing_bin.data());
+  }
+
+ private:
   PoolView pool_;
   HistogramSource source_;
+  PartitionSource division_{};
   SplitFeatures features_;
   GainRules rules_;
   int n_threads_;
@@ -122,13 +130,10 @@ void init_search(nb::module_& m) {
   m.def("build_histograms", &build);
   m.def("subtract_histograms", &subtract);
   m.def("find_splits", &find);
-  // The views do not own: the object keeps the arrays of its arguments alive.
   nb::class_<TreeSearch>(m, "TreeSearch")
-      .def(nb::init<Matrix<uint8_t>, Vector<const uint8_t>, int64_t, Vector<const int64_t>, Vector<const int32_t>,
-                    PackedRows, Vector<const uint8_t>, Vector<const uint8_t>, std::array<double, 5>, bool, int, int>(),
-           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>(),
-           nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(), nb::keep_alive<1, 9>())
-      .def("search", &TreeSearch::search);
+      .def(nb::init<Matrix<uint8_t>, Vector<const uint8_t>, int64_t, Vector<const int64_t>, Vector<const int32_t>, PackedRows,
+                    Vector<const uint8_t>, Vector<const uint8_t>, std::array<double, 5>, bool, int, int>())
+      .def("grow", &TreeSearch::grow);
 }
 
 }  // namespace bitgrove

@@ -150,7 +150,7 @@ class Booster:
         self.scores = self.backend.new_scores(self.base_score, dataset.n_rows)
         self.trees: list[Tree] = []
         self.gradients: tuple[Any, Any] = (None, None)  # of the last iteration, for callbacks
-        self.pool: HistogramPool | None = None
+        self.grower: Grower | None = None
 
     def boost(self, iteration: int) -> list[Tree]:
         """One iteration: a tree for each output."""
@@ -171,8 +171,7 @@ class Booster:
         quantized = quantize(backend, grad, hess, params, key, self.runs, self.comm)
         rows = select_rows(backend, self.runs, sample)
         allowed = feature_sample(params, number, self.dataset.n_features)
-        grower = Grower(backend, self.matrix, self._pool_for(quantized), params, self.comm)
-        grown = grower.grow(quantized, rows, allowed)
+        grown = self._grower_for(quantized).grow(quantized, rows, allowed)
         if params.refit_leaves:
             sums = original_leaf_sums(backend, grown, quantized, rows, (grad, hess), self.comm)
         else:
@@ -191,15 +190,16 @@ class Booster:
         self.info.zero_rows.append(quantized.zero_rows)
         return tree
 
-    def _pool_for(self, quantized: QuantizedGradients) -> HistogramPool:
-        """The pool of the last tree if its integers are wide enough, else a wider one."""
+    def _grower_for(self, quantized: QuantizedGradients) -> Grower:
+        """The grower of the last tree if its histograms are wide enough, else a wider one."""
         half_bits = max(32, WidthPlan(quantized).total_width(self.n_total))
-        if self.pool is None or self.pool.half_bits < half_bits:
-            p = self.params
-            self.pool = HistogramPool(
+        if self.grower is None or self.grower.pool.half_bits < half_bits:
+            p, self.grower = self.params, None  # the narrow pool is freed first
+            pool = HistogramPool(
                 self.backend, self.matrix, half_bits, p.histogram_pool_mb, p.num_leaves
             )
-        return self.pool
+            self.grower = Grower(self.backend, self.matrix, pool, p, self.comm)
+        return self.grower
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""

@@ -85,11 +85,13 @@ class Grower:
             self.rules,
             self.params.packed,
         )
+        frontier, alpha = self._start(), self.params.frontier_alpha
+        if self.comm.size == 1 and self.backend.run_rounds(work, frontier, alpha):
+            return _grown_tree(frontier)
         self.find_here = self.backend.searcher(work)
-        frontier = self._start()
         self._search(frontier)
         missing_bin = self.matrix.mapper.missing_bin
-        while len(plan := frontier.next_batch(self.params.frontier_alpha, missing_bin)):
+        while len(plan := frontier.next_batch(alpha, missing_bin)):
             n_left = self.backend.partition(self.matrix, rows, plan)
             frontier.divide(n_left, self.comm.allreduce_sum(n_left))
             self._search(frontier)
@@ -162,21 +164,6 @@ class Grower:
 
 
 def _grown_tree(frontier: Any) -> GrownTree:
-    splits, facts, links, leaves = frontier.finish()
-    split_rows, split_hess, left_rows = np.ascontiguousarray(facts.T)
-    left, right = np.ascontiguousarray(links.T)
-    leaf_begin, leaf_end, leaf_rows = np.ascontiguousarray(leaves[:, :3].T)
-    return GrownTree(
-        splits=splits.view(SPLIT_INFO),
-        left=left,
-        right=right,
-        split_rows=split_rows,
-        split_hess=split_hess,
-        left_rows=left_rows,
-        leaf_begin=leaf_begin,
-        leaf_end=leaf_end,
-        leaf_rows=leaf_rows,
-        leaf_sums=leaves[:, 3:],
-        n_rounds=frontier.n_rounds,
-        widths_used=frontier.widths_used,
-    )
+    splits, *fields = frontier.finish()
+    rounds = (frontier.n_rounds, frontier.widths_used)
+    return GrownTree(*(splits.view(SPLIT_INFO), *fields, *rounds))

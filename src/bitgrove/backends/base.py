@@ -146,6 +146,10 @@ class Backend(Protocol):
     ) -> SplitInfos:
         """The best split of each node; sums columns: grad, hess, least hessian of a child."""
 
+    def run_rounds(self, work: TreeWork, frontier: Any, alpha: float) -> bool:
+        """Runs all rounds of a tree where no other rank is asked; False, and nothing done, if the
+        backend has no loop of its own for them."""
+
     def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
         """A function that does a whole SearchPlan of the frontier, where no other rank is asked:
         builds, subtractions and the search; it returns the SplitInfos as bytes."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import TreeWork
+from bitgrove.backends.base import TreeWork, search_in_steps
 from bitgrove.binning import BinMapper
 from bitgrove.errors import ParameterError
 from bitgrove.objectives import Objective, Queries
@@ -281,14 +282,14 @@ class CpuBackend:
         )
         return found.view(SPLIT_INFO)
 
-    def searcher(self, work: TreeWork) -> Callable[[Any], Array]:
-        mapper = work.matrix.mapper
+    def run_rounds(self, work: TreeWork, frontier: Any, alpha: float) -> bool:
+        matrix, mapper, rows = work.matrix, work.matrix.mapper, work.rows
         tree = _core.TreeSearch(
             work.pool,
-            work.matrix.tiles,
-            work.matrix.n_rows,
+            matrix.tiles,
+            matrix.n_rows,
             mapper.bin_offset,
-            work.rows,
+            rows,
             work.packed,
             mapper.has_missing,
             work.allowed,
@@ -297,8 +298,12 @@ class CpuBackend:
             self.n_threads,
             self.simd,
         )
-        search: Callable[[Any], Array] = tree.search
-        return search
+        scratch = self._scratch(len(rows))
+        tree.grow(frontier, alpha, rows, scratch, matrix.columns, mapper.missing_bin)
+        return True
+
+    def searcher(self, work: TreeWork) -> Callable[[Any], Array]:
+        return partial(search_in_steps, self, work)
 
     def leaf_sums(
         self,

@@ -367,6 +367,9 @@ class CudaBackend:
         self._launch("split", kernel, grid, _THREADS, *args, _address(n_done), best)
         return self._mailbox.fetch(best, (n_nodes,), SPLIT_INFO)
 
+    def run_rounds(self, work: TreeWork, frontier: Any, alpha: float) -> bool:
+        return False
+
     def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
         return partial(search_in_steps, self, work)
 

@@ -200,6 +200,9 @@ class ReferenceBackend:
                 found[i] = no_splits(1)[0]
         return found
 
+    def run_rounds(self, work: TreeWork, frontier: Any, alpha: float) -> bool:
+        return False
+
     def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
         return partial(search_in_steps, self, work)
 
