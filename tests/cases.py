@@ -36,22 +36,27 @@ class Case:
 
     def train_on_shards(self, n_ranks: int, **changes: Any) -> list[bg.Model]:
         """Every rank's model when the rows are dealt to n_ranks threads."""
-        borders = self._borders(n_ranks)
+        return run_threads(n_ranks, lambda comm: self.train_shard(comm, "uneven", changes))
 
-        def work(comm: Comm) -> bg.Model:
-            rows = slice(borders[comm.rank], borders[comm.rank + 1])
-            group = self.group
-            if group is not None:
-                ends = np.cumsum(group)
-                group = group[(ends > rows.start) & (ends <= rows.stop)]
-            return self._train(rows, group, comm, changes)
+    def train_shard(self, comm: Comm, dealing: str, changes: dict[str, Any]) -> bg.Model:
+        """This rank's model; dealing is "uneven", "even" or "empty" (one rank has no rows)."""
+        borders = self._borders(comm.size, dealing)
+        rows = slice(borders[comm.rank], borders[comm.rank + 1])
+        group = self.group
+        if group is not None:
+            ends = np.cumsum(group)
+            group = group[(ends > rows.start) & (ends <= rows.stop)]
+        return self._train(rows, group, comm, changes)
 
-        return run_threads(n_ranks, work)
-
-    def _borders(self, n_ranks: int) -> list[int]:
-        """Uneven shards, each of at least one row; ranking shards hold whole queries."""
+    def _borders(self, n_ranks: int, dealing: str) -> list[int]:
+        """Where shards start and end; ranking shards hold whole queries."""
         n = len(self.y)
-        wanted = [n * r * (r + 1) // (n_ranks * (n_ranks + 1)) for r in range(n_ranks + 1)]
+        if dealing == "uneven":
+            wanted = [n * r * (r + 1) // (n_ranks * (n_ranks + 1)) for r in range(n_ranks + 1)]
+        else:
+            wanted = [n * r // n_ranks for r in range(n_ranks + 1)]
+        if dealing == "empty":
+            wanted[1] = 0
         if self.group is not None:
             ends = np.concatenate([[0], np.cumsum(self.group)])
             wanted = [int(ends[np.searchsorted(ends, w)]) for w in wanted]

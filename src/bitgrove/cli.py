@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from bitgrove import tables
 from bitgrove.cli_options import parse
-from bitgrove.errors import BitgroveError, DataError, ParameterError
+from bitgrove.dataset import Dataset
+from bitgrove.distributed import Comm, SoloComm, fails_together, files
+from bitgrove.errors import BitgroveError, DataError, ParameterError, RankFailure
 from bitgrove.params import PARAMETERS, Parameter, TrainParams, resolve
 
 _CLASSIFICATION = ("binary", "multiclass")
@@ -36,40 +38,99 @@ def main(argv: Sequence[str] | None = None) -> int:
         _COMMANDS[args.command](args)
         sys.stdout.flush()
         return 0
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
     except BrokenPipeError:
         # The reader of our output has left (`bitgrove info | head`): nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (BitgroveError, ImportError) as error:
-        return _fail(str(error), 2)
-    except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
-    except MemoryError:
-        return _fail("out of memory", 2)
-    except Exception as error:
-        hint = "set BITGROVE_DEBUG=1 for the traceback and please report it"
-        return _fail(f"unexpected {type(error).__name__}: {error} ({hint})", 1)
+    except (KeyboardInterrupt, Exception) as error:
+        return _fail(error)
 
 
-def _fail(message: str, code: int) -> int:
+def _fail(error: BaseException, prefix: str = "") -> int:
+    """Says what went wrong, in one line, and returns the exit code."""
     if os.environ.get("BITGROVE_DEBUG") == "1":
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
-    print(f"bitgrove: error: {' '.join(message.split())}", file=sys.stderr)
+    message, code = _explained(error)
+    print(f"bitgrove: error: {prefix}{' '.join(message.split())}", file=sys.stderr)
     return code
+
+
+def _explained(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", 130
+    if isinstance(error, MemoryError) and not isinstance(error, BitgroveError):
+        return "out of memory", 2
+    if isinstance(error, (BitgroveError, ImportError)):
+        return str(error), 2
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error), 2
+    hint = "set BITGROVE_DEBUG=1 for the traceback and please report it"
+    return f"unexpected {type(error).__name__}: {error} ({hint})", 1
 
 
 # ---------------------------------------------------------------- commands
 
 
 def _train(args: argparse.Namespace) -> None:
+    """Trains alone, or as one rank of those that an MPI launcher started."""
+    from bitgrove.distributed.mpi import end_all, launched_comm
+
+    comm = launched_comm()
+    if comm is None:
+        _train_shard(args, SoloComm())
+        return
+    try:
+        with fails_together(comm):
+            _train_shard(args, comm)
+    except BaseException as error:
+        # Rank 0 speaks for all and ends them; if it cannot, the next one does.
+        time.sleep(min(comm.rank, 5))
+        told = isinstance(error, RankFailure) or getattr(error, "everywhere", False)
+        end_all(_fail(error, "" if told else f"rank {comm.rank}: "))
+
+
+def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
     from bitgrove.boosting import train
-    from bitgrove.dataset import Dataset
     from bitgrove.model import Model
 
     given = _given_parameters(args)
     params = resolve(given)
+    comm.timeout = params.distributed_timeout
+    _check_train_options(args, params)
+    if comm.rank == 0:
+        tables.check_output(args.model, [*args.data, *(args.valid or [])])
+
+    read = _ShardReader(args, params, comm)
+    train_set = read.dataset(args.data)
+    valid_set = read.dataset(args.valid) if args.valid else None
+    n_rows = files.introduce_ranks(comm, train_set.n_rows)
+    if read.classes is not None and params.objective == "multiclass":
+        # As the estimator does: the same model file.
+        given = {**given, "num_class": len(read.classes)}
+    if comm.size > 1 and params.n_jobs is None:
+        given = {**given, "n_jobs": files.threads_per_rank(comm)}
+    if comm.rank > 0:
+        given = {**given, "verbosity": 0}
+    start = time.perf_counter()
+    model = train(
+        {**given, "progress": comm.rank == 0 and _wants_progress(args, params)},
+        train_set,
+        valid_sets=valid_set,
+        valid_names=["valid"] if valid_set else None,
+        comm=comm,
+    )
+    seconds = time.perf_counter() - start
+    if read.classes is not None:
+        model = Model(
+            model.objective, model.trees, model.base_score, model.feature_names, model.params,
+            read.classes, model.best_iteration, info=model.info,
+        )  # fmt: skip
+    if comm.rank == 0:
+        model.save(args.model)
+        _report_training(model, n_rows, valid_set, seconds, args.model)
+
+
+def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
     if params.objective is None:
         raise ParameterError(
             "--objective is needed: binary, multiclass, regression or lambdarank, "
@@ -81,43 +142,28 @@ def _train(args: argparse.Namespace) -> None:
         )
     if params.early_stopping_rounds is not None and not args.valid:
         raise ParameterError("early_stopping_rounds needs validation data: --valid FILE")
-    tables.check_output(args.model, [*args.data, *(args.valid or [])])
 
-    table = tables.read_table(args.data, args.delimiter)
-    features = _feature_names(table, args)
-    label, classes = _labels(table, args.label, params)
-    if classes is not None and params.objective == "multiclass":
-        given = {**given, "num_class": len(classes)}  # as the estimator does: the same model file
 
-    def dataset(part: Any, label: NDArray[Any]) -> Dataset:
+class _ShardReader:
+    """Reads this rank's part of table files as Datasets; the first one sets the classes."""
+
+    def __init__(self, args: argparse.Namespace, params: TrainParams, comm: Comm) -> None:
+        self.args, self.params, self.comm = args, params, comm
+        self.classes: NDArray[Any] | None = None
+
+    def dataset(self, patterns: Sequence[str]) -> Dataset:
+        args, comm = self.args, self.comm
+        table = tables.read_table(patterns, args.delimiter, (comm.rank, comm.size), args.group)
+        table = files.shared_columns(table, comm)
+        if args.group:
+            files.check_query_borders(table, args.group, comm)
+        label, self.classes = _labels(table, args.label, self.params, comm, self.classes)
         return Dataset(
-            tables.feature_table(part, features),
+            tables.feature_table(table, _feature_names(table, args)),
             label,
-            weight=tables.numbers(part, args.weight) if args.weight else None,
-            group=tables.group_sizes(part, args.group) if args.group else None,
+            weight=tables.numbers(table, args.weight) if args.weight else None,
+            group=tables.group_sizes(table, args.group) if args.group else None,
         )
-
-    train_set = dataset(table, label)
-    valid_set = None
-    if args.valid:
-        valid_table = tables.read_table(args.valid, args.delimiter)
-        valid_set = dataset(valid_table, _labels(valid_table, args.label, params, classes)[0])
-
-    start = time.perf_counter()
-    model = train(
-        {**given, "progress": _wants_progress(args, params)},
-        train_set,
-        valid_sets=valid_set,
-        valid_names=["valid"] if valid_set else None,
-    )
-    seconds = time.perf_counter() - start
-    if classes is not None:
-        model = Model(
-            model.objective, model.trees, model.base_score, model.feature_names, model.params,
-            classes, model.best_iteration, info=model.info,
-        )  # fmt: skip
-    model.save(args.model)
-    _report_training(model, train_set, valid_set, seconds, args.model)
 
 
 def _predict(args: argparse.Namespace) -> None:
@@ -238,7 +284,7 @@ def _feature_names(table: Any, args: argparse.Namespace) -> list[str]:
 
 
 def _labels(
-    table: Any, name: str, params: TrainParams, classes: NDArray[Any] | None = None
+    table: Any, name: str, params: TrainParams, comm: Comm, classes: NDArray[Any] | None
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """(labels as numbers, classes or None if the objective has none)."""
     if params.objective not in _CLASSIFICATION:
@@ -246,6 +292,8 @@ def _labels(
     codes, found = tables.class_codes(table, name, classes)
     if classes is not None:
         return codes, classes
+    if comm.size > 1:
+        codes, found = tables.class_codes(table, name, files.shared_classes(found, comm))
     if params.num_class is not None and found.dtype.kind in "iu":
         # Rows may lack some class, but whole-number labels say which one they are.
         every = np.arange(params.num_class)
@@ -265,8 +313,8 @@ def _wants_progress(args: argparse.Namespace, params: TrainParams) -> bool:
     return bool(args.progress)
 
 
-def _report_training(model: Any, train_set: Any, valid_set: Any, seconds: float, path: str) -> None:
-    rows = f"{train_set.n_rows:,} rows"
+def _report_training(model: Any, n_rows: int, valid_set: Any, seconds: float, path: str) -> None:
+    rows = f"{n_rows:,} rows"
     if valid_set is not None:
         rows += f" ({valid_set.n_rows:,} for validation)"
     print(f"data            {rows}, {model.n_features} features")

@@ -66,23 +66,23 @@ def row_half_bits(grad_limit: int, hess_limit: int) -> int:
     raise AssertionError("limits above 32 bits cannot be asked for")
 
 
-def max_magnitude(backend: Backend, values: Any, comm: Comm, what: str) -> float:
-    """The largest |x| over all ranks, exactly; an error if a value is not finite."""
-    bits = np.array([backend.max_magnitude(values)], dtype=np.uint32)
-    top = int(comm.allreduce_max(bits)[0])
-    if top >= _INFINITY_BITS:
-        raise TrainingError(
-            f"{what} overflowed float32; scale the target or the weights down, "
-            "or lower learning_rate"
-        )
-    return float(np.array([top], dtype=np.uint32).view(np.float32)[0])
+def largest_magnitudes(backend: Backend, grad: Any, hess: Any, comm: Comm) -> list[float]:
+    """The largest |gradient| and hessian over all ranks, exactly; an error if one is not finite."""
+    bits = [backend.max_magnitude(values) for values in (grad, hess) if values is not None]
+    tops = comm.allreduce_max(np.array(bits, dtype=np.uint32))
+    for what, top in zip(("the gradients", "the hessians"), tops, strict=False):
+        if top >= _INFINITY_BITS:
+            raise TrainingError(
+                f"{what} overflowed float32; scale the target or the weights down, "
+                "or lower learning_rate"
+            )
+    return [float(top) for top in tops.view(np.float32)]
 
 
 def choose_scale(
-    backend: Backend, values: Any, levels: int, robust: bool, comm: Comm, what: str
+    backend: Backend, values: Any, top: float, levels: int, robust: bool, comm: Comm
 ) -> Scale:
     """The unit for which the largest value (robust: almost all values) has `levels` levels."""
-    top = max_magnitude(backend, values, comm, what)
     if not robust:
         return Scale(top / levels, levels, top)
     inside = _robust_bound(comm.allreduce_sum(backend.count_magnitudes(values)))
@@ -129,11 +129,11 @@ def quantize(
     """Packs one output's gradients; hess is None where the count is the hessian."""
     bits = params.gradient_bits or FULL_PRECISION_BITS
     robust = params.gradient_scale == "robust" and params.gradient_bits is not None
-    grad_scale = choose_scale(backend, grad, 2 ** (bits - 1) - 1, robust, comm, "the gradients")
-    if hess is None:
-        hess_scale = Scale(1.0, 1, 1.0)
-    else:
-        hess_scale = choose_scale(backend, hess, 2**bits - 2, robust, comm, "the hessians")
+    top_grad, *top_hess = largest_magnitudes(backend, grad, hess, comm)
+    grad_scale = choose_scale(backend, grad, top_grad, 2 ** (bits - 1) - 1, robust, comm)
+    hess_scale = Scale(1.0, 1, 1.0)
+    if hess is not None:
+        hess_scale = choose_scale(backend, hess, top_hess[0], 2**bits - 2, robust, comm)
     # Beyond the float32 mantissa there is nothing to round at random.
     stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
     scales = (

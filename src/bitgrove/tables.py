@@ -42,11 +42,31 @@ def arrow() -> Any:
     return pyarrow
 
 
-def read_table(patterns: Sequence[str], delimiter: str | None = None) -> pa.Table:
-    """All files the patterns name, one below the other, with the columns of the first file."""
-    pyarrow = arrow()
+def read_table(
+    patterns: Sequence[str],
+    delimiter: str | None = None,
+    part: tuple[int, int] = (0, 1),
+    group: str | None = None,
+) -> pa.Table:
+    """All files the patterns name, one below the other, with the columns of the first file.
+
+    With part (i, n) the i-th of n parts of that: whole files if there are at least n, else a range
+    of rows, which does not cut through a query if `group` names the column of query ids.
+    """
     paths = _expand(patterns)
-    tables = [_read_file(path, delimiter) for path in paths]
+    index, n_parts = part
+    if len(paths) >= n_parts:
+        share = slice(len(paths) * index // n_parts, len(paths) * (index + 1) // n_parts)
+        whole = _joined(paths[share], [_read_file(path, delimiter) for path in paths[share]])
+    else:
+        whole = _row_range(paths, delimiter, part, group)
+    if n_parts == 1 and whole.num_rows == 0:
+        raise DataError(f"{', '.join(paths)}: no rows")
+    return whole
+
+
+def _joined(paths: Sequence[str], tables: Sequence[pa.Table]) -> pa.Table:
+    pyarrow = arrow()
     names = tables[0].column_names
     for path, table in zip(paths, tables, strict=True):
         if set(table.column_names) != set(names):
@@ -58,14 +78,43 @@ def read_table(patterns: Sequence[str], delimiter: str | None = None) -> pa.Tabl
                 + (f"; unexpected: {listed(extra)}" if extra else "")
             )
     try:
-        whole = pyarrow.concat_tables(
+        return pyarrow.concat_tables(
             [table.select(names) for table in tables], promote_options="permissive"
         )
     except pyarrow.ArrowException as error:
         raise DataError(f"the files' columns do not fit together: {error}") from error
-    if whole.num_rows == 0:
-        raise DataError(f"{', '.join(paths)}: no rows")
-    return whole
+
+
+def _row_range(
+    paths: Sequence[str], delimiter: str | None, part: tuple[int, int], group: str | None
+) -> pa.Table:
+    """The rows of one part; of Parquet files only the row groups that hold some are read."""
+    if not all(_is_parquet(path) for path in paths):
+        whole = _joined(paths, [_read_file(path, delimiter) for path in paths])
+        ids = column(whole, group).to_numpy() if group else None
+        first, last = _range_of(part, whole.num_rows, ids)
+        return whole.slice(first, last - first)
+    counts = [_parquet(path).metadata.num_rows for path in paths]
+    ids = None
+    if group:
+        only = [column(_parquet(path).read([group]), group).to_numpy() for path in paths]
+        ids = np.concatenate(only)
+    first, last = _range_of(part, sum(counts), ids)
+    tables, start = [], 0
+    for path, n_rows in zip(paths, counts, strict=True):
+        low, high = (min(max(row - start, 0), n_rows) for row in (first, last))
+        tables.append(_read_file(path, delimiter, (low, high)))
+        start += n_rows
+    return _joined(paths, tables)
+
+
+def _range_of(part: tuple[int, int], n_rows: int, ids: NDArray[Any] | None) -> tuple[int, int]:
+    index, n_parts = part
+    borders = [n_rows * i // n_parts for i in (index, index + 1)]
+    if ids is not None:  # on to the start of the next query
+        starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1], [True]]))
+        borders = [int(starts[np.searchsorted(starts, border)]) for border in borders]
+    return borders[0], borders[1]
 
 
 def check_output(path: str, inputs: Iterable[str] = (), formats: Iterable[str] = ()) -> None:
@@ -196,12 +245,13 @@ def _expand(patterns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def _read_file(path: str, delimiter: str | None) -> pa.Table:
+def _read_file(path: str, delimiter: str | None, rows: tuple[int, int] | None = None) -> pa.Table:
+    """The file's table without the index of pandas; `rows` (Parquet only): those alone."""
     pyarrow = arrow()
     if os.path.isdir(path):
         raise DataError(f"{path}: is a directory; name its files, for example '{path}/*.parquet'")
     try:
-        table = _reader_of(path, delimiter)()
+        table = _parquet_rows(path, *rows) if rows else _reader_of(path, delimiter)()
         all_names = table.column_names
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
@@ -213,12 +263,35 @@ def _read_file(path: str, delimiter: str | None) -> pa.Table:
     return table.select(kept)
 
 
+def _is_parquet(path: str) -> bool:
+    return path.lower().endswith((".parquet", ".pq"))
+
+
+def _parquet(path: str) -> Any:
+    # Not read_table(path): that one invents columns out of directories named key=value.
+    try:
+        return arrow().parquet.ParquetFile(path)
+    except (arrow().ArrowException, OSError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+
+
+def _parquet_rows(path: str, first: int, last: int) -> pa.Table:
+    needed: list[int] = []
+    file, start, skipped = _parquet(path), 0, 0
+    for i in range(file.num_row_groups):
+        end = start + file.metadata.row_group(i).num_rows
+        if start < last and end > first:
+            skipped = skipped if needed else start
+            needed.append(i)
+        start = end
+    return file.read_row_groups(needed).slice(first - skipped if needed else 0, last - first)
+
+
 def _reader_of(path: str, delimiter: str | None) -> Callable[[], Any]:
     pyarrow = arrow()
     lower = path.lower()
-    if lower.endswith((".parquet", ".pq")):
-        # Not read_table(path): that one invents columns out of directories named key=value.
-        return lambda: pyarrow.parquet.ParquetFile(path).read()
+    if _is_parquet(path):
+        return lambda: _parquet(path).read()
     if lower.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")):
         separator = delimiter or _delimiter_of(path)
         if len(separator) != 1 or not separator.isascii():

@@ -1,0 +1,280 @@
+"""Ranks as MPI processes: integer collectives of mpi4py that end when a rank fails.
+
+Owns MpiComm and mpi(). Collectives are non-blocking ones that are waited for by looking again and
+again, and in between at a second communicator where failures are told. When nothing happens for
+`timeout` seconds the waiting ranks hold a roll call there; who does not answer is named.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array
+from bitgrove.errors import RankFailure, TrainingError
+
+_FAILURE, _HERE = 1, 2  # tags of the second communicator
+_LONGEST_GRACE = 5.0  # seconds to answer a roll call
+_YIELDS = 20  # looks before the waiting rank sleeps between them
+_LONGEST_NAP = 2e-4
+
+
+def _library() -> Any:
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ImportError(
+            "training over MPI needs mpi4py and an MPI library: pip install bitgrove[mpi]"
+        ) from error
+    return MPI
+
+
+def mpi(communicator: Any = None, *, timeout: float = DEFAULT_TIMEOUT) -> MpiComm:
+    """A Comm over all MPI processes, or over those of an mpi4py communicator; all must call it.
+
+    An error that nobody catches on one rank ends the processes of all ranks.
+    """
+    MPI = _library()
+    _end_all_on_uncaught_errors(MPI)
+    return MpiComm(MPI.COMM_WORLD if communicator is None else communicator, timeout)
+
+
+class MpiComm:
+    """The semantics of Comm over duplicates of an mpi4py communicator."""
+
+    def __init__(self, communicator: Any, timeout: float = DEFAULT_TIMEOUT) -> None:
+        self._mpi = _library()
+        self.rank, self.size, self.timeout = communicator.rank, communicator.size, timeout
+        self._n_started = 0
+        self._heard: dict[int, int] = {}  # rank -> its number of collectives, in a roll call
+        self._answered = False
+        self._failed: tuple[int, str] | None = None
+        # Whatever MPI may still write to or read from stays here.
+        self._kept: list[Any] = []
+        if hasattr(signal, "SIGUSR1"):  # Hydra's word that a process has died; would end this one
+            signal.signal(signal.SIGUSR1, _remember_a_death)
+        self._control = communicator.Dup()
+        self._data = communicator.Dup()
+
+    def allreduce_sum(self, values: Array) -> Array:
+        total = np.array(values, order="C")
+        words = _wrapping(total)
+        self._finish(self._data.Iallreduce(self._mpi.IN_PLACE, words, self._mpi.SUM), words)
+        return total
+
+    def allreduce_max(self, values: Array) -> Array:
+        largest = np.array(values, order="C")
+        request = self._data.Iallreduce(self._mpi.IN_PLACE, largest, self._mpi.MAX)
+        self._finish(request, largest)
+        return largest
+
+    def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
+        sent = _wrapping(np.concatenate([np.ravel(block) for block in blocks]))
+        mine = np.empty_like(blocks[self.rank], order="C")
+        counts = [block.size for block in blocks]
+        request = self._data.Ireduce_scatter(sent, _wrapping(mine), counts, self._mpi.SUM)
+        self._finish(request, sent, mine)
+        return mine
+
+    def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
+        sent = np.ascontiguousarray(values)
+        if equal:
+            counts = np.full(self.size, sent.size, dtype=np.int64)
+        else:
+            counts = np.concatenate(self.allgather(np.array([sent.size]), equal=True))
+        everyone = np.empty(int(counts.sum()), dtype=sent.dtype)
+        self._finish(self._data.Iallgatherv(sent, [everyone, counts.tolist()]), sent, everyone)
+        return np.split(everyone, np.cumsum(counts)[:-1])
+
+    def alltoall(self, blocks: Sequence[Array]) -> list[Array]:
+        sent = np.concatenate([np.ravel(block) for block in blocks])
+        counts = np.array([block.size for block in blocks], dtype=np.int64)
+        expected = np.empty_like(counts)
+        self._finish(self._data.Ialltoall(counts, expected), counts, expected)
+        got = np.empty(int(expected.sum()), dtype=sent.dtype)
+        request = self._data.Ialltoallv([sent, counts.tolist()], [got, expected.tolist()])
+        self._finish(request, sent, got)
+        return np.split(got, np.cumsum(expected)[:-1])
+
+    def broadcast(self, values: Array, root: int = 0) -> Array:
+        head = np.array([values.size], dtype=np.int64)
+        self._finish(self._data.Ibcast(head, root), head)
+        shared = np.array(values, order="C") if self.rank == root else np.empty(head, values.dtype)
+        self._finish(self._data.Ibcast(shared, root), shared)
+        return shared
+
+    def fail(self, reason: str) -> None:
+        if self._failed is None:
+            self._failed = (self.rank, reason)
+            self._tell(_FAILURE, {"rank": self.rank, "reason": reason})
+
+    # -------------------------------------------------------------- waiting
+
+    def _finish(self, request: Any, *buffers: Array) -> None:
+        """Waits for a collective; RankFailure if a rank failed or fell silent."""
+        self._n_started += 1
+        self._answered = False
+        grace = min(_LONGEST_GRACE, self.timeout / 4)
+        roll_call = time.monotonic() + self.timeout - grace
+        n_looks, nap = 0, 2e-5
+        try:
+            while not self._has_finished(request):
+                n_looks += 1
+                if n_looks < _YIELDS:
+                    os.sched_yield()
+                    continue
+                self._listen()
+                if time.monotonic() > roll_call or _deaths:
+                    self._hold_roll_call(grace)
+                time.sleep(nap)
+                nap = min(2 * nap, _LONGEST_NAP)
+        except BaseException:
+            self._kept += [request, *buffers]
+            raise
+
+    def _has_finished(self, request: Any) -> bool:
+        try:
+            return bool(request.Test())
+        except self._mpi.Exception:  # a connection broke: the roll call finds out whose
+            self._hold_roll_call(min(_LONGEST_GRACE, self.timeout / 4))
+            raise
+
+    def _listen(self) -> None:
+        """Reads what other ranks said: raises their failure, answers their roll call."""
+        status = self._mpi.Status()
+        while self._control.Iprobe(self._mpi.ANY_SOURCE, self._mpi.ANY_TAG, status):
+            message = bytearray(status.Get_count(self._mpi.BYTE))
+            source, tag = status.Get_source(), status.Get_tag()
+            self._control.Recv([message, self._mpi.BYTE], source, tag)
+            facts = json.loads(message)
+            if tag == _FAILURE:
+                self._failed = (facts["rank"], facts["reason"])
+                raise RankFailure(*self._failed)
+            self._heard[source] = facts["n_started"]
+            self._answer()
+
+    def _answer(self) -> None:
+        if not self._answered:
+            self._answered = True
+            self._tell(_HERE, {"n_started": self._n_started})
+
+    def _hold_roll_call(self, grace: float) -> None:
+        """Names a rank that does not answer; without one, the collective that did not end."""
+        self._answer()
+        others = set(range(self.size)) - {self.rank}
+        until = time.monotonic() + grace
+        while others - self._heard.keys() and time.monotonic() < until:
+            self._listen()
+            time.sleep(1e-3)
+        silent = sorted(others - self._heard.keys())
+        if silent:
+            also = f" (nor from {', '.join(map(str, silent[1:]))})" if silent[1:] else ""
+            died = "it died, or " if _deaths else ""
+            reason = f"{died}no word from it{also} for {self.timeout:g} s (distributed_timeout)"
+            self._give_up(silent[0], reason)
+        if _deaths:  # all that are left are here, and none is missing: an older word
+            _deaths.clear()
+            return
+        places = {rank: n for rank, n in self._heard.items() if n != self._n_started}
+        rank = min(places, default=self.rank)
+        self._give_up(
+            rank,
+            f"collective {self._n_started} of rank {self.rank} did not end within "
+            f"{self.timeout:g} s though all ranks answer; this rank is at {places.get(rank)}",
+        )
+
+    def _give_up(self, rank: int, reason: str) -> None:
+        self._failed = (rank, reason)
+        _silent_ranks.append(rank)
+        self._tell(_FAILURE, {"rank": rank, "reason": reason})
+        raise RankFailure(rank, reason)
+
+    def _tell(self, tag: int, facts: dict[str, Any]) -> None:
+        """Sends to all others what each will see when it next listens; never waits long."""
+        message = json.dumps(facts).encode()
+        sent = []
+        for rank in set(range(self.size)) - {self.rank}:
+            try:
+                sent.append(self._control.Isend([message, self._mpi.BYTE], rank, tag))
+            except self._mpi.Exception:  # that one is gone
+                continue
+        self._kept += [message, *sent]
+        until = time.monotonic() + 0.2
+        while time.monotonic() < until and not all(self._has_left(s) for s in sent):
+            time.sleep(1e-3)
+
+    def _has_left(self, request: Any) -> bool:
+        try:
+            return bool(request.Test())
+        except self._mpi.Exception:
+            return True
+
+
+# Facts of the process, not of a communicator: signals seen, and ranks that never answered.
+_deaths: list[int] = []
+_silent_ranks: list[int] = []
+_hooked: list[Any] = []
+
+
+def _remember_a_death(number: int, frame: Any) -> None:
+    _deaths.append(number)
+
+
+def _wrapping(array: Array) -> Array:
+    """The same memory as unsigned integers, whose sums wrap around in every MPI library."""
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "i" else array
+
+
+def end_all(code: int) -> None:
+    """Ends the processes of all ranks, also of those that hang."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    _library().COMM_WORLD.Abort(code)
+
+
+def _end_all_on_uncaught_errors(MPI: Any) -> None:
+    """Without it the ranks that are left would wait in MPI_Finalize for ever."""
+    if _hooked or MPI.COMM_WORLD.size == 1:
+        return
+    shown = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        shown(kind, error, trace)
+        if not isinstance(error, RankFailure):
+            time.sleep(1.0)  # the others may want to say what they heard
+        end_all(1)
+
+    sys.excepthook = hook
+    atexit.register(lambda: end_all(1) if _silent_ranks else None)
+    _hooked.append(hook)
+
+
+def launched_size() -> int:
+    """Number of processes the MPI launcher started, by its environment; 1 without a launcher."""
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMIX_SIZE"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return 1
+
+
+def launched_comm() -> MpiComm | None:
+    """The Comm of a program started by an MPI launcher; None where there is none."""
+    n_expected = launched_size()
+    if n_expected == 1:
+        return None
+    comm = mpi()
+    if comm.size != n_expected:
+        raise TrainingError(
+            f"the launcher started {n_expected} processes but mpi4py sees {comm.size}; it was "
+            "built for another MPI library than the one mpiexec belongs to"
+        )
+    return comm
