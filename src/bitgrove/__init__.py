@@ -6,7 +6,13 @@ from bitgrove.openmp import load_core
 load_core()
 
 from bitgrove.boosting import TrainInfo, train
-from bitgrove.callbacks import early_stopping, log_evaluation, progress_bar, record_evaluation
+from bitgrove.callbacks import (
+    checkpoint,
+    early_stopping,
+    log_evaluation,
+    progress_bar,
+    record_evaluation,
+)
 from bitgrove.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
@@ -34,6 +40,7 @@ __all__ = [
     "ParameterError",
     "TrainInfo",
     "TrainingError",
+    "checkpoint",
     "early_stopping",
     "load",
     "log_evaluation",

@@ -33,7 +33,7 @@ from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.evaluation import Evaluator
 from bitgrove.grower import Grower
 from bitgrove.histograms import LOCAL_WIDTHS, HistogramPool, WidthPlan
-from bitgrove.model import Model
+from bitgrove.model import Model, PathLike
 from bitgrove.objectives import (
     base_scores,
     make_objective,
@@ -42,6 +42,7 @@ from bitgrove.objectives import (
 from bitgrove.params import TrainParams, model_params, resolve
 from bitgrove.quantize import QuantizedGradients, quantize
 from bitgrove.refit import finish_tree, integer_leaf_sums, leaf_values, original_leaf_sums
+from bitgrove.resume import shared_checkpoint
 from bitgrove.row_ids import RowRuns, number_rows
 from bitgrove.sampling import feature_sample, rounding_key, row_sample, select_rows
 from bitgrove.tree import Tree
@@ -71,11 +72,16 @@ def train(
     valid_names: Sequence[str] | None = None,
     callbacks: Sequence[Callback] | None = None,
     comm: Comm | None = None,
+    resume_from: Model | PathLike | None = None,
 ) -> Model:
     """Trains a model. With a Comm, train_set is this rank's shard; every rank gets the model.
 
     The shards in rank order are the rows of the training; a shard may be empty. Queries must lie
     whole on one rank. If a rank fails, all raise: that one its own error, the others RankFailure.
+
+    resume_from: a checkpoint (see callbacks.checkpoint) of this same training, as a Model or a
+    file that rank 0 can read. Its iterations are repeated from their trees, without growing them
+    again, and training goes on after them: the final bytes are those of an uninterrupted run.
     """
     comm = comm if comm is not None else SoloComm()
     with fails_together(comm):
@@ -85,7 +91,8 @@ def train(
         booster = Booster(checked, train_set, comm)
         binned = time.perf_counter()
         evaluator = Evaluator(booster, train_set, valid_sets, valid_names)
-        state = _run(booster, evaluator, list(callbacks or []))
+        grown = shared_checkpoint(resume_from, booster)
+        state = _run(booster, evaluator, list(callbacks or []), grown)
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
         info.seconds = {"bin": binned - started, "train": time.perf_counter() - binned}
@@ -94,7 +101,9 @@ def train(
         return model
 
 
-def _run(booster: Booster, evaluator: Evaluator, callbacks: list[Callback]) -> TrainingState:
+def _run(
+    booster: Booster, evaluator: Evaluator, callbacks: list[Callback], grown: list[list[Tree]]
+) -> TrainingState:
     params, comm = booster.params, booster.comm
     # What callbacks of the user answer may differ between ranks: one that stops, stops all.
     ask_all = comm.size > 1 and bool(comm.allreduce_max(np.array([len(callbacks)]))[0])
@@ -110,7 +119,10 @@ def _run(booster: Booster, evaluator: Evaluator, callbacks: list[Callback]) -> T
     state = TrainingState(0, params.n_estimators, [], booster=booster)
     try:
         for iteration in range(params.n_estimators):
-            for tree in booster.boost(iteration):
+            state.repeated = iteration < len(grown)
+            for tree in (
+                booster.repeat(grown[iteration]) if state.repeated else booster.boost(iteration)
+            ):
                 evaluator.add(tree)
             state.iteration, state.evaluations = iteration + 1, evaluator.evaluate()
             # Every callback sees every iteration, also the one another callback stops at.
@@ -163,6 +175,13 @@ class Booster:
             self._add_tree(output, grad[output], None if hess is None else hess[output], sample)
             for output in range(self.objective.n_outputs)
         ]
+
+    def repeat(self, trees: list[Tree]) -> list[Tree]:
+        """One iteration of a checkpoint: its trees are added to the scores as they are."""
+        for output, tree in enumerate(trees):
+            self.backend.add_tree(self.scores[output], self.matrix, tree, None)
+        self.trees += trees
+        return trees
 
     def _add_tree(self, output: int, grad: Any, hess: Any, sample: tuple[int, int] | None) -> Tree:
         number = len(self.trees)

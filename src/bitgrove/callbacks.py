@@ -1,4 +1,4 @@
-"""What happens between iterations: early stopping, logging, recording, a progress bar.
+"""What happens between iterations: early stopping, logging, recording, checkpoints, progress.
 
 A callback is any callable that takes a TrainingState after each iteration and may return True to
 stop training. One that also has close() is told when training ends.
@@ -6,6 +6,7 @@ stop training. One that also has close() is told when training ends.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ class TrainingState:
     evaluations: list[Evaluation]
     best_iteration: int | None = None
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+    repeated: bool = False  # the iteration comes from a checkpoint, nothing was grown
     booster: Booster | None = None  # rows, scores, gradients and trees so far: read only
 
 
@@ -141,3 +143,20 @@ class _ProgressBar:
 def progress_bar() -> Callback:
     """A progress bar with the first metric beside it."""
     return _ProgressBar()
+
+
+def checkpoint(path: str | os.PathLike[str], every: int = 10) -> Callback:
+    """Save the model so far to `path` after every so many iterations, for train(resume_from=path).
+
+    The file is replaced at once: whenever training dies, it is a whole checkpoint. With several
+    ranks rank 0 writes it.
+    """
+    _check_count("every", every)
+
+    def save(state: TrainingState) -> None:
+        booster = state.booster
+        due = state.iteration % every == 0 and not state.repeated
+        if due and booster is not None and booster.comm.rank == 0:
+            booster.model(None).save(path)
+
+    return save

@@ -118,6 +118,7 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
         valid_sets=valid_set,
         valid_names=["valid"] if valid_set else None,
         comm=comm,
+        **_checkpointing(args, comm),
     )
     seconds = time.perf_counter() - start
     if read.classes is not None:
@@ -128,6 +129,19 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
     if comm.rank == 0:
         model.save(args.model)
         _report_training(model, n_rows, valid_set, seconds, args.model)
+
+
+def _checkpointing(args: argparse.Namespace, comm: Comm) -> dict[str, Any]:
+    """--checkpoint: written while training, and where training goes on if it is there already."""
+    from bitgrove.callbacks import checkpoint
+
+    if args.checkpoint is None:
+        return {}
+    found = comm.broadcast(np.array([os.path.exists(args.checkpoint)]))
+    return {
+        "callbacks": [checkpoint(args.checkpoint, args.checkpoint_every)],
+        "resume_from": args.checkpoint if found[0] else None,
+    }
 
 
 def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:

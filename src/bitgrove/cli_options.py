@@ -160,6 +160,15 @@ def _add_train_options(parser: _Parser) -> None:
         help="files with the same columns to measure the model on, e.g. --valid valid.csv",
     )  # fmt: skip
     parser.add_argument(
+        "--checkpoint", metavar="FILE",
+        help="save the model so far to this file while training, and go on from it if it is "
+        "there: the same final model, e.g. --checkpoint price.checkpoint",
+    )  # fmt: skip
+    parser.add_argument(
+        "--checkpoint_every", "--checkpoint-every", metavar="INT", type=_integer(1), default=10,
+        help="iterations between two checkpoints, e.g. --checkpoint_every 50 (default: 10)",
+    )  # fmt: skip
+    parser.add_argument(
         "--progress", action=argparse.BooleanOptionalAction,
         help="show a progress bar or not (default: only on a terminal), e.g. --no-progress",
     )  # fmt: skip
