@@ -48,7 +48,7 @@ class Case:
             group = group[(ends > rows.start) & (ends <= rows.stop)]
         return self._train(rows, group, comm, changes)
 
-    def _borders(self, n_ranks: int, dealing: str) -> list[int]:
+    def _borders(self, n_ranks: int, dealing: str = "uneven") -> list[int]:
         """Where shards start and end; ranking shards hold whole queries."""
         n = len(self.y)
         if dealing == "uneven":

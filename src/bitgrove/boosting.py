@@ -120,9 +120,8 @@ def _run(
     try:
         for iteration in range(params.n_estimators):
             state.repeated = iteration < len(grown)
-            for tree in (
-                booster.repeat(grown[iteration]) if state.repeated else booster.boost(iteration)
-            ):
+            known = grown[iteration] if state.repeated else None
+            for tree in booster.boost(iteration) if known is None else booster.repeat(known):
                 evaluator.add(tree)
             state.iteration, state.evaluations = iteration + 1, evaluator.evaluate()
             # Every callback sees every iteration, also the one another callback stops at.

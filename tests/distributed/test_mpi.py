@@ -106,3 +106,17 @@ def test_a_bad_file_of_one_rank_is_one_error(files: Path, tmp_path: Path, mpiexe
     errors = [line for line in done.stderr.splitlines() if "bitgrove: error" in line]
     assert done.returncode != 0 and len(errors) == 1, done.stderr
     assert "rank 2: DataError: " in errors[0] and "part-2.parquet: cannot be read" in errors[0]
+
+
+def test_the_command_line_goes_on_from_a_checkpoint(
+    files: Path, tmp_path: Path, mpiexec: Any
+) -> None:
+    words = ["-m", "bitgrove", "train", *CLASSES, "--data", str(files / "part-*.parquet")]
+    kept = ["--checkpoint", str(tmp_path / "kept"), "--checkpoint_every", "2"]
+    for n_ranks, more in [(2, ["--n_estimators", "3", *kept]), (3, ["--n_estimators", "5", *kept]),
+                          (1, ["--n_estimators", "5"])]:  # fmt: skip
+        model = str(tmp_path / f"{n_ranks}.bitgrove")
+        done = mpiexec(n_ranks, sys.executable, *words, *more, "--model", model)
+        assert done.returncode == 0, done.stderr
+    assert bg.load(tmp_path / "kept").n_iterations == 4  # 2 by the first, 4 by the second
+    assert bg.load(tmp_path / "3.bitgrove") == bg.load(tmp_path / "1.bitgrove")
