@@ -23,10 +23,10 @@ from typing import Any
 from tqdm import tqdm
 
 import tasks
-from peers import system
+from bitgrove.paper.peers import system
+from bitgrove.paper.systems import Prepared, Settings, System
 from reporting import machine, markdown_table, n_cores, write_json
 from scoring import HIGHER_IS_BETTER, score
-from systems import Prepared, Settings, System
 from tasks import Task
 
 SYSTEMS = (

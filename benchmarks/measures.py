@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from peers import system
+from bitgrove.paper.peers import system
+from bitgrove.paper.systems import Settings, System
 from scoring import score
-from systems import Settings, System
 from tasks import Task
 
 _SINGLE_ROWS = 300

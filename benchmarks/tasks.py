@@ -17,33 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from bitgrove.paper.task import Array, Task
 
 _TEST_SHARE = 0.2
 _SPLIT_SEED = 20220
 _SUBSAMPLE_SEED = 7
-
-
-@dataclass(frozen=True)
-class Task:
-    """One problem, ready to train on."""
-
-    name: str
-    objective: str
-    X_train: Array
-    y_train: Array
-    X_test: Array
-    y_test: Array
-    group_train: Array | None = None
-    group_test: Array | None = None
-    n_classes: int = 1
-    note: str = ""
-
-    @property
-    def shape(self) -> str:
-        return f"{len(self.X_train):,} x {self.X_train.shape[1]}, {len(self.X_test):,} test rows"
 
 
 @dataclass(frozen=True)

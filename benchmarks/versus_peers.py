@@ -21,10 +21,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 import tasks
+from bitgrove.paper.peers import LightGBM, system
+from bitgrove.paper.systems import Settings, System
 from measures import Binning, Measure, Memory, Prediction, Training, WholeFit
-from peers import LightGBM, system
 from reporting import machine, markdown_table, n_cores, write_json
-from systems import Settings, System
 from tasks import Task
 
 SYSTEMS = (

@@ -7,13 +7,11 @@ Returns: predictions as float64 arrays; bytes that are equal when the models are
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import operator
 import os
 import reprlib
-import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +21,7 @@ import numpy.typing as npt
 from bitgrove import model_file
 from bitgrove.dataset import rows_for_prediction
 from bitgrove.errors import ModelFormatError, ParameterError
+from bitgrove.files import PathLike, write_atomically
 from bitgrove.objectives import scores_to_predictions
 from bitgrove.params import OBJECTIVES
 from bitgrove.predict import predict_leaves, predict_scores
@@ -30,8 +29,6 @@ from bitgrove.tree import Tree, make_forest
 
 if TYPE_CHECKING:
     from bitgrove.boosting import TrainInfo
-
-PathLike = str | os.PathLike[str]
 
 # Strings have no width here: it is that of the longest label. Objects are any one of the kinds.
 _CLASS_DTYPES = frozenset(
@@ -181,7 +178,7 @@ class Model:
 
     def save(self, path: PathLike) -> None:
         """Write the model file. An existing one is replaced at once, or left alone on failure."""
-        _write_atomically(path, self.to_bytes())
+        write_atomically(path, self.to_bytes())
 
     def __getstate__(self) -> dict[str, bytes]:
         return {"model_file": self.to_bytes()}
@@ -238,34 +235,6 @@ def load(path: PathLike) -> Model:
             return model_file.decode(file.read())
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from error
-
-
-def _write_atomically(path: PathLike, data: bytes) -> None:
-    target = os.path.realpath(path)  # through a link: replace the file, not the link
-    directory, name = os.path.split(target)
-    temporary = os.path.join(directory, f".{name[:100]}.{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _sync_directory(directory)
-
-
-def _sync_directory(directory: str) -> None:
-    # So that the new name survives a power cut. Not all systems offer it; the file is whole and in
-    # place by now, so a refusal is no failure.
-    with contextlib.suppress(OSError):
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _as_int(name: str, value: object) -> int:

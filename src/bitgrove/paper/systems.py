@@ -1,26 +1,23 @@
 """What a benchmarked system is, and bitgrove as one.
 
 This room owns the common Settings and the contract of an adapter: a system
-receives a Task and returns what it bound (Prepared), what it learnt (Trained)
-and a function that predicts, and it knows its library's own scikit-learn
-classifier. Libraries are imported when first used, so that a benchmark of two
-systems needs only those two.
+receives a Task and returns what it bound (Prepared), what it learnt (Trained),
+a function that predicts and the test metric after each tree (curve), and it
+knows its library's own scikit-learn classifier. Libraries are imported when
+first used, so that a benchmark of two systems needs only those two.
 """
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
-from numpy.typing import NDArray
-
-from tasks import Task
-
-Array = NDArray[Any]
+from bitgrove.paper.task import Array, Task, score
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,7 @@ class Settings:
     subsample: float = 1.0
     colsample: float = 1.0
     n_threads: int = 1
+    device: str = "cpu"  # or "cuda"
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,10 @@ class System(ABC):
     def version(self) -> str:
         return version(self.package)
 
+    @property
+    def installed(self) -> bool:
+        return find_spec(self.package) is not None
+
     def supports(self, task: Task) -> bool:
         return True
 
@@ -91,13 +93,29 @@ class System(ABC):
     def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
         """A function from rows to probabilities, values or ranking scores."""
 
+    def curve(self, prepared: Prepared, settings: Settings, seed: int = 0) -> list[float]:
+        """Train, and return the task's metric on the test rows after each tree."""
+        model = self._train(prepared, settings, seed)
+        return [score(prepared.task, scores) for scores in self._staged(model, prepared.task)]
+
+    def _staged(self, model: Any, task: Task) -> Iterator[Array]:
+        """Scores of the test rows after each tree: any increasing function of the prediction."""
+        raise NotImplementedError(f"{self.name} cannot predict tree by tree")
+
     @abstractmethod
     def classifier(self, settings: Settings) -> Any:
         """The library's own scikit-learn classifier, not fitted."""
 
 
 class Bitgrove(System):
+    """more: any other parameters of train()."""
+
     package = "bitgrove"
+
+    def __init__(self, name: str, bits: int | None = None, **more: Any) -> None:
+        super().__init__(name, bits)
+        self.more = more
+        self._test: tuple[Task, Any] | None = None
 
     def _params(self, settings: Settings, seed: int) -> dict[str, Any]:
         return {
@@ -112,6 +130,8 @@ class Bitgrove(System):
             "gradient_bits": self.bits,
             "random_state": seed,
             "n_jobs": settings.n_threads,
+            "device": settings.device,
+            **self.more,
         }
 
     def _bin(self, task: Task, settings: Settings) -> Any:
@@ -122,7 +142,9 @@ class Bitgrove(System):
         from bitgrove.distributed import SoloComm
         from bitgrove.params import resolve
 
-        data = bitgrove.Dataset(task.X_train, task.y_train, group=task.group_train)
+        data = bitgrove.Dataset(
+            task.X_train, task.y_train, weight=task.weight_train, group=task.group_train
+        )
         params = resolve({"objective": task.objective, **self._params(settings, 0)})
         bin_training_set(data, make_backend(params), params, SoloComm(), 0)
         return data
@@ -134,6 +156,21 @@ class Bitgrove(System):
         if prepared.task.objective == "multiclass":
             params["num_class"] = prepared.task.n_classes
         return bitgrove.train(params, prepared.data)
+
+    def curve(self, prepared: Prepared, settings: Settings, seed: int = 0) -> list[float]:
+        """As the others, from the library's own evaluation during training."""
+        import bitgrove
+
+        task = prepared.task
+        if self._test is None or self._test[0] is not task:
+            test = bitgrove.Dataset(task.X_test, task.y_test, group=task.group_test)
+            self._test = (task, test)
+        params = {"objective": task.objective, "eval_metric": task.metric}
+        model = bitgrove.train(
+            {**params, **self._params(settings, seed)}, prepared.data, valid_sets=self._test[1]
+        )
+        assert model.info is not None
+        return model.info.evals_result["valid_0"][task.metric]
 
     def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
         return lambda X: model.predict(X, n_jobs=n_threads)

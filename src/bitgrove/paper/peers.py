@@ -8,13 +8,14 @@ then the gradient bits when they are not full precision ("bitgrove",
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
-from systems import Array, Bitgrove, Prepared, Settings, System, Trained
-from tasks import Task
+from bitgrove.errors import ParameterError
+from bitgrove.paper.systems import Bitgrove, Prepared, Settings, System, Trained
+from bitgrove.paper.task import Array, Task
 
 
 class LightGBM(System):
@@ -57,8 +58,9 @@ class LightGBM(System):
         import lightgbm
 
         return lightgbm.Dataset(
-            task.X_train, task.y_train, group=task.group_train, params=self._params(settings, 0)
-        ).construct()
+            task.X_train, task.y_train, weight=task.weight_train, group=task.group_train,
+            params=self._params(settings, 0),
+        ).construct()  # fmt: skip
 
     def _train(self, prepared: Prepared, settings: Settings, seed: int) -> Any:
         import lightgbm
@@ -71,6 +73,13 @@ class LightGBM(System):
     def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
         return lambda X: model.predict(X, num_threads=n_threads)
 
+    def _staged(self, model: Any, task: Task) -> Iterator[Array]:
+        scores = np.zeros(len(task.X_test))
+        for tree in range(model.num_trees()):
+            part = model.predict(task.X_test, start_iteration=tree, num_iteration=1, raw_score=True)
+            scores = scores + part
+            yield scores
+
     def classifier(self, settings: Settings) -> Any:
         from lightgbm import LGBMClassifier
 
@@ -81,19 +90,24 @@ class XGBoost(System):
     """XGBoost has no minimum of rows per leaf: min_child_weight stands in for it.
 
     With squared error every hessian is 1, so that is exact; elsewhere it is at
-    least XGBoost's own default of 1.
+    least XGBoost's own default of 1. ranking: its objective for ranking tasks.
     """
 
     package = "xgboost"
     _objectives: ClassVar = {
         "binary": "binary:logistic", "regression": "reg:squarederror",
-        "multiclass": "multi:softprob", "lambdarank": "rank:ndcg",
+        "multiclass": "multi:softprob",
     }  # fmt: skip
+
+    def __init__(self, name: str, bits: int | None = None, ranking: str = "rank:ndcg") -> None:
+        super().__init__(name, bits)
+        self.ranking = ranking
 
     def _params(self, settings: Settings, seed: int, objective: str) -> dict[str, Any]:
         least = settings.min_child_samples if objective == "regression" else 1.0
         params: dict[str, Any] = {
-            "objective": self._objectives[objective],
+            "objective": self._objectives.get(objective, self.ranking),
+            "device": settings.device,
             "tree_method": "hist",
             "grow_policy": "lossguide",
             "max_depth": 0,
@@ -108,7 +122,7 @@ class XGBoost(System):
             "n_jobs": settings.n_threads,
             "verbosity": 0,
         }
-        if objective == "lambdarank":  # LightGBM's truncation level
+        if objective == "lambdarank" and self.ranking == "rank:ndcg":  # LightGBM's truncation
             params |= {"lambdarank_pair_method": "topk", "lambdarank_num_pair_per_sample": 30}
         return params
 
@@ -116,7 +130,7 @@ class XGBoost(System):
         import xgboost
 
         return xgboost.QuantileDMatrix(
-            task.X_train, task.y_train, group=task.group_train,
+            task.X_train, task.y_train, weight=task.weight_train, group=task.group_train,
             max_bin=settings.max_bin, nthread=settings.n_threads,
         )  # fmt: skip
 
@@ -131,6 +145,21 @@ class XGBoost(System):
     def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
         model.set_param({"nthread": n_threads})
         return model.inplace_predict  # type: ignore[no-any-return]
+
+    def _staged(self, model: Any, task: Task) -> Iterator[Array]:
+        import xgboost
+
+        rows = xgboost.DMatrix(task.X_test)
+        base = scores = model.predict(rows, output_margin=True, iteration_range=(0, 1))
+        yield scores
+        for tree in range(1, model.num_boosted_rounds()):
+            part = model.predict(rows, output_margin=True, iteration_range=(tree, tree + 1))
+            # Each part starts from the base score, which the first one has already.
+            if tree == 1:
+                both = model.predict(rows, output_margin=True, iteration_range=(0, 2))
+                base = base + part - both
+            scores = scores + part - base
+            yield scores
 
     def classifier(self, settings: Settings) -> Any:
         from xgboost import XGBClassifier
@@ -169,6 +198,7 @@ class CatBoost(System):
             "leaf_estimation_iterations": 1,
             "random_seed": seed,
             "thread_count": settings.n_threads,
+            "task_type": "GPU" if settings.device == "cuda" else "CPU",
             "allow_writing_files": False,
             "logging_level": "Silent",
         }
@@ -185,8 +215,9 @@ class CatBoost(System):
         if task.group_train is not None:
             query = np.repeat(np.arange(len(task.group_train)), task.group_train)
         pool = catboost.Pool(
-            task.X_train, task.y_train, group_id=query, thread_count=settings.n_threads
-        )
+            task.X_train, task.y_train, weight=task.weight_train, group_id=query,
+            thread_count=settings.n_threads,
+        )  # fmt: skip
         pool.quantize(border_count=settings.max_bin - 1)
         return pool
 
@@ -205,6 +236,9 @@ class CatBoost(System):
 
         return predict
 
+    def _staged(self, model: Any, task: Task) -> Iterator[Array]:
+        yield from model.staged_predict(task.X_test, prediction_type="RawFormulaVal")
+
     def classifier(self, settings: Settings) -> Any:
         from catboost import CatBoostClassifier
 
@@ -219,6 +253,10 @@ class SklearnHGB(System):
     """
 
     package = "scikit-learn"
+
+    @property
+    def installed(self) -> bool:
+        return True  # bitgrove itself needs it
 
     def supports(self, task: Task) -> bool:
         return task.objective != "lambdarank"
@@ -278,8 +316,8 @@ def system(name: str) -> System:
     """The system of that name, for example "bitgrove-3" or "xgboost"."""
     library, _, bits = name.partition("-")
     if library not in _LIBRARIES or (bits and library not in ("bitgrove", "lightgbm")):
-        raise SystemExit(f"unknown system {name!r}; libraries: {', '.join(_LIBRARIES)}")
+        raise ParameterError(f"unknown system {name!r}; libraries: {', '.join(_LIBRARIES)}")
     # Above 7 bits LightGBM's quantized gradients overflow their int8 without a word.
     if bits and bits not in ("2345678" if library == "bitgrove" else "234567"):
-        raise SystemExit(f"gradient bits out of range in {name!r}")
+        raise ParameterError(f"gradient bits out of range in {name!r}")
     return _LIBRARIES[library](name, int(bits) if bits else None)

@@ -1,0 +1,7 @@
+"""`python -m bitgrove.paper ...` is `bitgrove paper ...`."""
+
+import sys
+
+from bitgrove.cli import main
+
+sys.exit(main(["paper", *sys.argv[1:]]))

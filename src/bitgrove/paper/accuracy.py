@@ -1,0 +1,130 @@
+"""Table 2: accuracy by bits, rounding and refit, beside the other libraries.
+
+Each cell trains once and keeps the best value of the metric on the test set over all iterations, as
+the paper does. Systems in which nothing is random run once, the others once per seed.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from bitgrove.paper import lineup
+from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results, failures, finished
+from bitgrove.paper.machine import markdown_table
+from bitgrove.paper.study import Bench, Study
+from bitgrove.paper.task import HIGHER_IS_BETTER, best
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLORS = {"SR refit": "#0072B2", "SR no refit": "#56B4E9", "RN refit": "#D55E00",
+           "RN no refit": "#E69F00"}  # fmt: skip
+
+
+def is_random(label: str, objective: str) -> bool:
+    """Does the seed change the model? (No rows or features are sampled.)"""
+    if label == "CatBoost":
+        return objective == "lambdarank"  # YetiRank permutes
+    return " SR " in label or (label.startswith("LightGBM") and "-bit" in label)
+
+
+def plan(study: Study) -> list[Cell]:
+    labels = [*lineup.peers(study, study.bits), lineup.FULL]
+    labels += [lineup.quantized(b, v) for v in lineup.VARIANTS for b in study.bits]
+    cells = []
+    for name in study.names():
+        for label in labels:
+            n_seeds = study.seeds if is_random(label, study.objective(name)) else 1
+            cells += [Cell(name, label, seed) for seed in range(n_seeds)]
+    return cells
+
+
+def measure(cell: Cell, bench: Bench) -> Result:
+    system, task = lineup.system(cell.system, cell.dataset), bench.task(cell.dataset)
+    prepared = bench.prepared(system, cell.dataset)
+    curve = system.curve(prepared, bench.settings(cell.dataset), cell.seed)
+    value, iteration = best(curve, task.metric)
+    return {"metric": task.metric, "best": value, "iteration": iteration}
+
+
+def report(study: Study, bench: Bench, results: Results) -> Report:
+    good = finished(results)
+    values: dict[tuple[str, str], list[float]] = {}
+    for cell, result in good:
+        values.setdefault((cell.dataset, cell.system), []).append(result["best"])
+    names = study.names()
+    metrics = {cell.dataset: result["metric"] for cell, result in good}
+    labels = list(dict.fromkeys(cell.system for cell, _ in good))
+    arrows = {n: "↑" if HIGHER_IS_BETTER[metrics[n]] else "↓" for n in names}
+    header = ["", *(f"{name} {metrics[name]}{arrows[name]}" for name in names)]
+    table = [[label, *(_cell(values.get((name, label), [])) for name in names)] for label in labels]
+    differences = [
+        [label, *(_difference(values, name, label, metrics[name]) for name in names)]
+        for label in labels
+        if label != lineup.FULL
+    ]
+    page = (
+        f"Best value on the test set over {study.trees} iterations; mean ± standard deviation "
+        f"over {study.seeds} seeds where the seed matters.\n\n{markdown_table(header, table)}\n\n"
+        "How much better (+) or worse (-) than bitgrove's full precision, in percent of the "
+        f"metric:\n\n{markdown_table(header, differences)}{failures(results)}"
+    )
+    rows = [{"dataset": c.dataset, "system": c.system, "seed": c.seed, **r} for c, r in results]
+    return Report(rows, page, lambda figure: draw(figure, study, names, values, metrics),
+                  (11.0, 2.6 * -(-len(names) // 4) + 0.4))  # fmt: skip
+
+
+def _cell(values: list[float]) -> str:
+    if not values:
+        return "failed"
+    spread = f" ± {statistics.stdev(values):.5f}" if len(set(values)) > 1 else ""
+    return f"{statistics.fmean(values):.5f}{spread}"
+
+
+def _difference(
+    values: dict[tuple[str, str], list[float]], name: str, label: str, metric: str
+) -> str:
+    found, full = values.get((name, label)), values.get((name, lineup.FULL))
+    if not found or not full:
+        return ""
+    change = statistics.fmean(found) / statistics.fmean(full) - 1.0
+    return f"{100 * (change if HIGHER_IS_BETTER[metric] else -change):+.2f}"
+
+
+def draw(
+    figure: Figure, study: Study, names: list[str],
+    values: dict[tuple[str, str], list[float]], metrics: dict[str, str],
+) -> None:  # fmt: skip
+    """A panel per dataset: the metric against bits, one line per variant."""
+    n_columns = min(4, len(names))
+    axes = figure.subplots(-(-len(names) // n_columns), n_columns, squeeze=False).ravel()
+    for ax, name in zip(axes, names, strict=False):
+        for variant, color in _COLORS.items():
+            runs = [values.get((name, lineup.quantized(b, variant)), []) for b in study.bits]
+            if not all(runs):
+                continue
+            means = [statistics.fmean(run) for run in runs]
+            spread = [statistics.stdev(run) if len(run) > 1 else 0.0 for run in runs]
+            style = "-o" if variant.endswith(" refit") and "no" not in variant else "--o"
+            ax.errorbar(study.bits, means, spread, fmt=style, color=color, ms=3, lw=1.2,
+                        label=variant)  # fmt: skip
+        for label, look in ((lineup.FULL, "-"), ("LightGBM", ":")):
+            if (name, label) in values:
+                ax.axhline(statistics.fmean(values[name, label]), color="#555555", ls=look, lw=1,
+                           label=f"{label}, full precision")  # fmt: skip
+        ax.set_title(f"{name} ({metrics[name]})", fontsize=9)
+        ax.set_xticks(study.bits)
+        ax.tick_params(labelsize=7)
+        ax.ticklabel_format(axis="y", useOffset=False)
+        ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes[len(names) :]:
+        ax.set_axis_off()
+    handles, texts = axes[0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    figure.supxlabel("gradient bits", fontsize=9)
+
+
+TABLE2 = Experiment(
+    "table2", "accuracy by bits, rounding and refit, beside other libraries", plan, measure, report
+)
