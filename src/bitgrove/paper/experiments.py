@@ -7,7 +7,8 @@ from bitgrove.paper.cells import Experiment
 from bitgrove.paper.gain_bounds import BOUNDS
 from bitgrove.paper.tails import TAILS
 from bitgrove.paper.timing import FIG6, TABLE3
-from bitgrove.paper.training_facts import FIG5, FIG7, FIG8, ZEROS
+from bitgrove.paper.training_facts import FIG5, FIG7, FIG8
+from bitgrove.paper.zero_rows import ZEROS
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

@@ -14,6 +14,7 @@ import bitgrove
 from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.machine import markdown_table
+from bitgrove.paper.pictures import COLORS
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove
 from bitgrove.theory import gain_error_bound, least_rows, measure_gain_errors, units
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _DRAWS = 100
 _TREES = 5
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")
 
 
 def plan(study: Study) -> list[Cell]:
@@ -110,9 +110,9 @@ def _draw(figure: Figure, names: list[str], results: Results) -> None:
         for k, (cell, r) in enumerate(mine):
             n, error, bound = np.array(r["points"]).T
             label = cell.system.split()[0]
-            ax.plot(n, np.maximum(error, 1e-6), ".", ms=3, color=_COLORS[k], label=label)
+            ax.plot(n, np.maximum(error, 1e-6), ".", ms=3, color=COLORS[k], label=label)
             known = bound > 0
-            ax.plot(n[known], bound[known], "x", ms=3, alpha=0.6, color=_COLORS[k])
+            ax.plot(n[known], bound[known], "x", ms=3, alpha=0.6, color=COLORS[k])
         ax.axhline(1.0, color="#555555", lw=0.8, ls="--")
         ax.set(xscale="log", yscale="log", xlabel="rows of the leaf", title=name)
         ax.spines[["top", "right"]].set_visible(False)

@@ -1,11 +1,11 @@
-"""Figures 5, 7 and 8, and the share of zero rows: what happens inside quantized training.
+"""Figures 5, 7 and 8: what happens inside quantized training.
 
 Each cell trains one model with a callback that records; nothing is timed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ import bitgrove
 from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.machine import markdown_table
+from bitgrove.paper.pictures import COLORS, panels
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove
 from bitgrove.theory import LeafRecorder
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTHS = ("8", "16", "32", "64")
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#999999", "#000000")
 _PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _RECORDED_BITS = 3  # figures 7 and 8 of the paper
 _FIGURE5_BITS = 2
@@ -68,7 +68,7 @@ def report_fig5(study: Study, bench: Bench, results: Results) -> Report:
         ax, bottom = figure.subplots(), np.zeros(len(study.names()))
         for k, width in enumerate(_WIDTHS):
             part = np.array([shares[name, label][k] for name in study.names()])
-            ax.bar(study.names(), part, bottom=bottom, label=f"{width}-bit", color=_COLORS[k])
+            ax.bar(study.names(), part, bottom=bottom, label=f"{width}-bit", color=COLORS[k])
             bottom += part
         ax.set_ylabel(f"share of histograms, {_FIGURE5_BITS}-bit gradients")
         ax.spines[["top", "right"]].set_visible(False)
@@ -113,7 +113,7 @@ def report_fig7(study: Study, bench: Bench, results: Results) -> Report:
         ax = figure.subplots()
         for k, (cell, result) in enumerate(results):
             ax.plot(result["quantiles"], np.linspace(0, 1, 201), label=cell.dataset,
-                    color=_COLORS[k % len(_COLORS)])  # fmt: skip
+                    color=COLORS[k % len(COLORS)])  # fmt: skip
         ax.axvline(0.05, color="#555555", ls="--", lw=1)
         ax.set(xlabel="gamma of the leaf", ylabel="share of leaves", xlim=(0, 0.5), ylim=(0, 1))
         ax.spines[["top", "right"]].set_visible(False)
@@ -157,10 +157,10 @@ def report_fig8(study: Study, bench: Bench, results: Results) -> Report:
     )
 
     def draw(figure: Figure) -> None:
-        for ax, (cell, r) in zip(_panels(figure, len(results)), results, strict=False):
+        for ax, (cell, r) in zip(panels(figure, len(results)), results, strict=False):
             trees = np.arange(1, len(r["mean"]) + 1)
-            ax.fill_between(trees, r["low"], r["high"], alpha=0.25, color=_COLORS[0], lw=0)
-            ax.plot(trees, r["mean"], color=_COLORS[0])
+            ax.fill_between(trees, r["low"], r["high"], alpha=0.25, color=COLORS[0], lw=0)
+            ax.plot(trees, r["mean"], color=COLORS[0])
             ax.set_title(cell.dataset, fontsize=9)
             ax.set(xlabel="iteration", ylabel="average hessian", ylim=(0, None))
 
@@ -172,67 +172,10 @@ def report_fig8(study: Study, bench: Bench, results: Results) -> Report:
     return Report(rows, page, draw, (9.0, 2.6 * -(-len(results) // 2)))
 
 
-# ---------------------------------------------------------------- rows that rounded to zero
-
-
-def plan_zeros(study: Study) -> list[Cell]:
-    return [Cell(n, lineup.quantized(b)) for n in study.names() for b in study.bits]
-
-
-def measure_zeros(cell: Cell, bench: Bench) -> Result:
-    model, n_rows = _train(cell, bench), len(bench.task(cell.dataset).X_train)
-    assert model.info is not None
-    return {"zero share": [zero / n_rows for zero in model.info.zero_rows]}
-
-
-def report_zeros(study: Study, bench: Bench, results: Results) -> Report:
-    lines = []
-    for cell, r in results:
-        shares = r["zero share"]
-        picked = [shares[min(at, len(shares)) - 1] for at in (1, 10, 50, 100, len(shares))]
-        lines.append([f"{cell.dataset}, {cell.system}", *(f"{100 * s:.1f}%" for s in picked)])
-    header = ["", "tree 1", "tree 10", "tree 50", "tree 100", "last"]
-    page = (
-        "Rows whose gradient and hessian both rounded to zero: they add nothing to any histogram."
-        f"\n\n{markdown_table(header, lines)}"
-    )
-
-    def draw(figure: Figure) -> None:
-        names = study.names()
-        for ax, name in zip(_panels(figure, len(names)), names, strict=False):
-            for k, (cell, r) in enumerate((c, r) for c, r in results if c.dataset == name):
-                trees = np.arange(1, len(r["zero share"]) + 1)
-                ax.plot(trees, r["zero share"], color=_COLORS[k], label=cell.system)
-            ax.set_title(name, fontsize=9)
-            ax.set(xlabel="iteration", ylabel="zero rows", ylim=(0, 1))
-        figure.axes[0].legend(frameon=False, fontsize=7)
-
-    rows = [
-        {"dataset": c.dataset, "system": c.system, "tree": k + 1, "zero share": share}
-        for c, r in results
-        for k, share in enumerate(r["zero share"])
-    ]
-    return Report(rows, page, draw, (10.0, 2.4 * -(-len(study.names()) // 4) + 0.4))
-
-
-def _panels(figure: Figure, n: int) -> Any:
-    n_columns = min(n, 4 if n > 4 else 2)
-    axes = figure.subplots(-(-n // n_columns), n_columns, squeeze=False).ravel()
-    for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelsize=7)
-    for ax in axes[n:]:
-        ax.set_axis_off()
-    return axes
-
-
 FIG5 = Experiment("fig5", "frequency of accumulator widths", plan_fig5, measure_fig5, report_fig5)
 FIG7 = Experiment(
     "fig7", "cumulative distribution of gamma per leaf", plan_fig7, measure_fig7, report_fig7
 )
 FIG8 = Experiment(
     "fig8", "average hessian of the leaves by iteration", plan_fig8, measure_fig8, report_fig8
-)
-ZEROS = Experiment(
-    "zeros", "rows that round to zero, by iteration", plan_zeros, measure_zeros, report_zeros
 )
