@@ -23,7 +23,7 @@ WHAT = {
     "fig8": "average hessian of the leaves by iteration",
     "bounds": "the theorems' bounds beside measured gain errors",
     "tails": "heavy tails: gradient_scale max against robust",
-    "zeros": "rows that round to zero, by iteration",
+    "zeros": "rows that round to zero, by iteration, and what leaving them out saves",
     "auto": "bits chosen per tree against fixed bits",
 }
 EXAMPLES = """\
@@ -51,7 +51,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--spec", metavar="FILE", nargs="+", default=[],
         help="your own tables: TOML or JSON files, e.g. --spec mine.toml")  # fmt: skip
     add("--scale", metavar="X", type=_positive(float),
-        help="share of the rows, e.g. --scale 0.1 (default: 1 for files, 0.01 generated)",
+        help="share of the rows, e.g. --scale 0.1 (default: 1, but 0.01 of generated rows if "
+        "--rows is not given, either)",
         )  # fmt: skip
     add("--rows", metavar="INT", type=_positive(int),
         help="at most so many training rows, e.g. --rows 50000")  # fmt: skip

@@ -100,10 +100,12 @@ def available(data_dir: Path | None) -> list[str]:
 def load(name: str, data_dir: Path | None, scale: float | None, max_rows: int | None) -> Task:
     """The dataset with a share `scale` of its rows, and no more than max_rows training rows.
 
-    scale None: all rows of official files, 1% of generated ones.
+    Without either: all rows of official files, 1% of generated ones.
     """
     paper = DATASETS[name]
-    share = scale if scale is not None else (0.01 if data_dir is None else 1.0)
+    share = scale if scale is not None else 1.0
+    if scale is None and max_rows is None and data_dir is None:
+        share = 0.01
     if max_rows is not None:
         share = min(share, max_rows / paper.n_train)
     if data_dir is None:

@@ -139,13 +139,13 @@ def _open(path: Path) -> Any:
 
 
 def _read_csv(path: Path, header: bool | None) -> Array:
-    """A table of numbers as float32; header None: there is one if the first cell is no number."""
+    """A table of numbers as float32; header None: there is one if its cells are no numbers."""
     pyarrow = arrow()
     with _open(path) as file:
         first = file.readline().decode("ascii", "replace").strip()
     cells = first.split(",")
     if header is None:
-        header = not _is_number(cells[0])
+        header = not all(_is_number(cell) for cell in cells)
     names = [f"{k}" for k in range(len(cells))]
     read = pyarrow.csv.ReadOptions(column_names=names, skip_rows=int(header), block_size=_PIECE)
     convert = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pyarrow.float32()))

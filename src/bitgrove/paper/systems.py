@@ -141,12 +141,14 @@ class Bitgrove(System):
         from bitgrove.boosting import bin_training_set
         from bitgrove.distributed import SoloComm
         from bitgrove.params import resolve
+        from bitgrove.row_ids import one_run
 
         data = bitgrove.Dataset(
             task.X_train, task.y_train, weight=task.weight_train, group=task.group_train
         )
         params = resolve({"objective": task.objective, **self._params(settings, 0)})
-        bin_training_set(data, make_backend(params), params, SoloComm(), 0)
+        runs = one_run(data.n_rows)
+        bin_training_set(data, make_backend(params), params, SoloComm(), runs)
         return data
 
     def _train(self, prepared: Prepared, settings: Settings, seed: int) -> Any:

@@ -38,6 +38,7 @@ from bitgrove.tree import Tree
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+_DELTA = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,7 @@ def measure_gain_errors(
     iterations: Sequence[int] | None = None,
     rounding: str = "stochastic",
     gradient_scale: str = "max",
-    delta: float = 0.1,
+    delta: float = _DELTA,
     seed: int = 0,
 ) -> GainErrors:
     """Rounds the gradients of the given iterations (from 0; None: all) n_draws times.
@@ -120,6 +121,20 @@ def measure_gain_errors(
             parts.append(_tree_errors(tree, number, leaf, rounder, n_draws, delta))
         scores[output] += tree.leaf_value[leaf]
     return _concatenate(bits, delta, n_draws, parts)
+
+
+def rounding_errors(
+    tree: Tree,
+    leaf: I64,
+    grad: NDArray[np.float32],
+    hess: NDArray[np.float32] | None,
+    params: TrainParams,
+    number: int,
+    n_draws: int = 1,
+) -> GainErrors:
+    """Errors of one tree, from its rows' leaves and the gradients it was grown from."""
+    rounder = _Rounder(params, grad, hess, params.random_state, number)
+    return _tree_errors(tree, number, leaf, rounder, n_draws, _DELTA)
 
 
 @dataclass(frozen=True, eq=False)
