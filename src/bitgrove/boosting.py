@@ -31,9 +31,10 @@ from bitgrove.distributed.agreement import agree, check_same_model
 from bitgrove.distributed.comm import Comm, SoloComm, fails_together
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.evaluation import Evaluator
+from bitgrove.files import PathLike
 from bitgrove.grower import Grower
 from bitgrove.histograms import LOCAL_WIDTHS, HistogramPool, WidthPlan
-from bitgrove.model import Model, PathLike
+from bitgrove.model import Model
 from bitgrove.objectives import (
     base_scores,
     make_objective,

@@ -13,7 +13,8 @@ import numpy as np
 
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, ParameterError
-from bitgrove.model import Model, PathLike, load
+from bitgrove.files import PathLike
+from bitgrove.model import Model, load
 from bitgrove.params import model_params
 from bitgrove.tree import Tree
 

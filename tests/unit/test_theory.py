@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -165,6 +166,19 @@ def test_recorder_adds_up_the_ranks() -> None:
     bg.train(params, bg.Dataset(X, y), callbacks=[alone])
     for gammas in run_threads(2, work):
         np.testing.assert_allclose(np.concatenate(gammas), np.concatenate(alone.gammas), rtol=1e-9)
+
+
+def test_recorder_leaves_out_what_a_checkpoint_repeats(tmp_path: Path) -> None:
+    X, y = make_regression_like(500, seed=4)
+    params = {**SMALL, "objective": "regression"}
+    bg.train({**params, "n_estimators": 4}, bg.Dataset(X, y)).truncate(2).save(tmp_path / "two")
+    whole, rest = theory.LeafRecorder(), theory.LeafRecorder()
+    bg.train({**params, "n_estimators": 4}, bg.Dataset(X, y), callbacks=[whole])
+    bg.train({**params, "n_estimators": 4}, bg.Dataset(X, y), callbacks=[rest],
+             resume_from=tmp_path / "two")  # fmt: skip
+    assert len(rest.gammas) == 2
+    for resumed, straight in zip(rest.gammas, whole.gammas[2:], strict=True):
+        np.testing.assert_array_equal(resumed, straight)
 
 
 def test_sums_of_children_add_up(binary: tuple[bg.Dataset, bg.Model]) -> None:

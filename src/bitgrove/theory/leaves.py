@@ -79,7 +79,7 @@ class LeafRecorder:
     """A callback that records gamma and average hessian of all leaves of all trees.
 
     gammas[i] holds one value per split of tree i, mean_hess[i] one per leaf. It costs about one
-    prediction of the training rows per tree.
+    prediction of the training rows per tree. Iterations repeated from a checkpoint leave no record.
     """
 
     def __init__(self) -> None:
@@ -89,6 +89,8 @@ class LeafRecorder:
     def __call__(self, state: TrainingState) -> None:
         if state.iteration == 1:  # the same callback may see several trainings
             self.gammas, self.mean_hess = [], []
+        if state.repeated:  # nothing was grown, so there are no gradients to look at
+            return
         booster = state.booster
         assert booster is not None, "train() gives every callback its Booster"
         for sums in iteration_sums(booster, state.iteration - 1):
