@@ -33,8 +33,8 @@ from scoring import auc, ndcg
 Array = NDArray[Any]
 BITS: tuple[int | None, ...] = (3, None)
 VERBS = (
-    "gradients", "max_magnitude", "quantize", "row_sums", "select_rows", "partition",
-    "build_histograms", "subtract_histograms", "find_splits", "leaf_sums", "add_leaf_values",
+    "gradients", "max_magnitude", "quantize", "row_sums", "select_rows", "run_rounds",
+    "leaf_sums", "add_leaf_values",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
   init_search(m);
   init_partition(m);
   init_frontier(m);
+  init_cuda(m);
   init_leaves(m);
   init_predict(m);
 }

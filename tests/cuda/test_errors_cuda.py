@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bitgrove import _core
 from bitgrove.backends.cuda_memory import DeviceMemory
 from bitgrove.backends.cuda_module import Kernels, find_device
-from bitgrove.backends.cuda_plans import build_plan
 from bitgrove.errors import DeviceMemoryError, ParameterError, TrainingError
 from bitgrove.params import resolve
 
@@ -102,7 +102,7 @@ def test_kernel_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy.RawModule = Module
     use(monkeypatch, cupy)
     with pytest.raises(TrainingError, match=r"split\.cu does not compile.*expected a ;"):
-        Kernels(0).get("split", "find_splits_32")
+        Kernels(0).get("split", "find_splits_32", 256)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_kernel_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_accumulators(local: int, block_rows: int, half_bits: int, words: int) -> None:
     """No block has more rows than its accumulators were proved to hold."""
     plan = np.array([[0, 50_000, 3, local, 32, block_rows], [50_000, 50_010, 4, local, 32, 8192]])
-    steps, starts, found = build_plan(plan, half_bits, 1, 4)
+    steps, starts, found = _core.block_plan(plan, half_bits, 1, 4)
     assert found == words
     most = {1: block_rows, 2: 2**15, 3: 2**12}[words]
     assert steps[0, 5] <= most and steps[1, 5] <= max(most, 8192)

@@ -7,9 +7,10 @@ packed=False, would change neither the sums nor the model, so those wishes are n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,10 +18,17 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.backends import cuda_plans as plans
-from bitgrove.backends.base import TreeWork, search_in_steps
+from bitgrove.backends.base import TreeWork
 from bitgrove.backends.cuda_binning import bin_on_device
-from bitgrove.backends.cuda_memory import BYTES_PER_ROW, DeviceMemory, Mailbox
+from bitgrove.backends.cuda_memory import (
+    BYTES_PER_ROW,
+    DeviceMemory,
+    Mailbox,
+    PinnedMemory,
+    address_of,
+)
 from bitgrove.backends.cuda_module import find_device, import_cupy, kernels_of
+from bitgrove.backends.cuda_rounds import RoundMaker
 from bitgrove.binning import BinMapper
 from bitgrove.objectives import Objective, Queries
 from bitgrove.params import TrainParams
@@ -29,16 +37,14 @@ from bitgrove.tree import Tree
 
 Array = NDArray[Any]
 I64 = NDArray[np.int64]
+Grid = tuple[int, int]
 P = ParamSpec("P")
 R = TypeVar("R")
 _ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
 # These mirror the constants of the kernels.
 _THREADS = 256
-_PARTITION_THREADS, _PARTITION_ROWS = 512, 4096
 _RANK_THREADS = 128
 _LEAF_ROWS = 4096
-_FEATURES_PER_BLOCK = 8
-_SLOT_PART = 2048
 
 
 @dataclass(eq=False)
@@ -58,15 +64,10 @@ def _on_device(
 
     @wraps(verb)
     def run(self: CudaBackend, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self.device:
+        with self._in_use():
             return verb(self, *args, **kwargs)
 
     return run
-
-
-def _address(array: Any) -> int:
-    """Where a device array starts; 0, a null pointer, for None."""
-    return 0 if array is None else int(array.data.ptr)
 
 
 class CudaBackend:
@@ -77,23 +78,31 @@ class CudaBackend:
         self._kernels = kernels_of(index)
         self.device = self._cupy.cuda.Device(index)
         self._n_processors = int(self.device.attributes["MultiProcessorCount"])
-        self._pool_limit = (params.histogram_pool_mb << 20, 2 * params.num_leaves)
-        with self.device:
-            self.memory = DeviceMemory(self._cupy)
-            self._mailbox = Mailbox(self._cupy, self.memory)
-        self._tables: tuple[Any, ...] = (None,)
+        self._stream = _core.Stream(0)  # CUDA's default stream
+        self._num_leaves = params.num_leaves
+        self._pool_bytes = params.histogram_pool_mb << 20
+        with self._in_use():
+            self.memory = memory = DeviceMemory(self._cupy)
+            self._mailbox = Mailbox(memory, PinnedMemory(self._cupy), self._stream)
+            pinned = PinnedMemory(self._cupy)
+            self._rounds = RoundMaker(memory, pinned, self._kernels, self._n_processors)
+        self._features: tuple[Any, Any] = (None, None)
         self._query_tables: tuple[Any, ...] = (None,)
         self._gradients: tuple[Any, Any, dict[int, int]] = (None, None, {})
         self._totals: tuple[Any, int, int] = (None, 0, 0)
 
-    def _launch(
-        self, file: str, kernel: str, grid: tuple[int, ...], block: int, *args: Any, shared: int = 0
-    ) -> None:
-        self._kernels.get(file, kernel, shared)(grid, block, args)
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """The device, its default stream and no others, whatever the caller uses."""
+        with self.device, self._cupy.cuda.Stream.null:
+            yield
 
-    def _grid(self, n_items: int) -> tuple[int]:
+    def _launch(self, file: str, kernel: str, grid: Grid, threads: int, *args: Any) -> None:
+        self._stream.launch(self._kernels.get(file, kernel, threads), grid, *args)
+
+    def _grid(self, n_items: int) -> Grid:
         """Blocks for a kernel whose threads step through the items."""
-        return (max(1, min(-(-n_items // _THREADS), 8 * self._n_processors)),)
+        return max(1, min(-(-n_items // _THREADS), 8 * self._n_processors)), 1
 
     @_on_device
     def bin_columns(
@@ -101,10 +110,10 @@ class CudaBackend:
     ) -> tuple[CudaMatrix, NDArray[np.uint8]]:
         n_rows, n_features = len(columns[0]), len(columns)
         n_tile_bytes = int(_core.tile_bytes(n_rows, n_features))
-        pool_bytes, n_slots = self._pool_limit
-        largest_slots = 16 * n_slots * (int(mapper.edge_offset[-1]) + 2 * n_features)
+        slot_bytes = 16 * (int(mapper.edge_offset[-1]) + 2 * n_features)
+        pool_bytes = min(self._pool_bytes, 2 * self._num_leaves * slot_bytes)
         n_bytes = n_tile_bytes + n_rows * (n_features + BYTES_PER_ROW)
-        self.memory.require(n_bytes + min(pool_bytes, largest_slots), "training on this data")
+        self.memory.require(n_bytes + pool_bytes, "training on this data")
         tiles = self.memory.zeros(n_tile_bytes, np.uint8)
         binned = self.memory.empty((n_features, n_rows), np.uint8)
         missing = bin_on_device(columns, mapper, tiles, binned, self.memory, self._launch)
@@ -134,8 +143,8 @@ class CudaBackend:
         grad = self.memory.empty(scores.shape, np.float32)
         constant = objective.constant_hessian(weight)
         hess = None if constant else self.memory.empty(scores.shape, np.float32)
-        data = [_address(a) for a in (scores, label, weight)]
-        out = [_address(grad), _address(hess)]
+        data = [address_of(a) for a in (scores, label, weight)]
+        out = [address_of(grad), address_of(hess)]
         if objective.name == "lambdarank":
             assert queries is not None
             self._rank_gradients(objective, queries, data, out, n_rows)
@@ -143,7 +152,7 @@ class CudaBackend:
             return grad, hess
         (top,) = self._mailbox.send(np.zeros((n_outputs, 2), dtype=np.uint32))
         if objective.name == "multiclass":
-            grid = (-(-n_rows // _THREADS),)
+            grid = (-(-n_rows // _THREADS), 1)
             args = (*data, *out, n_outputs, n_rows, top)
             self._launch("gradients", "softmax_gradients", grid, _THREADS, *args)
         else:
@@ -167,17 +176,17 @@ class CudaBackend:
         if self._query_tables[0] is not q:
             tables = (q.offset, q.inverse_max_dcg, q.unit, q.label_gain, q.discount)
             self._query_tables = (q, *map(self.memory.upload, tables))
-        addresses = map(_address, self._query_tables[1:])
+        addresses = map(address_of, self._query_tables[1:])
         order = self.memory.scratch("order", n_rows, np.int32)
         sums = self.memory.scratch("rank sums", 2 * n_rows, np.int64)
         rules = (o.sigmoid, o.truncation, int(o.normalise))
-        args = (*data, *addresses, *rules, _address(order), _address(sums), *out)
-        grid = (len(q.offset) - 1,)
+        args = (*data, *addresses, *rules, address_of(order), address_of(sums), *out)
+        grid = (len(q.offset) - 1, 1)
         self._launch("ranking", "rank_gradients", grid, _RANK_THREADS, *args)
 
     @_on_device
     def max_magnitude(self, values: Any) -> int:
-        address = _address(values)
+        address = address_of(values)
         grad, hess, known = self._gradients
         if address not in known:
             (top,) = self._mailbox.send(np.zeros(1, dtype=np.uint32))
@@ -186,7 +195,7 @@ class CudaBackend:
             found = int(self._mailbox.fetch(top, (1,), np.uint32)[0])
             # Only what this backend holds cannot change: its memory is not given to others.
             mine = [a for a in (grad, hess) if a is not None]
-            if not any(_address(a) <= address < _address(a) + a.nbytes for a in mine):
+            if not any(address_of(a) <= address < address_of(a) + a.nbytes for a in mine):
                 return found
             known[address] = found
         return known[address]
@@ -194,7 +203,7 @@ class CudaBackend:
     @_on_device
     def count_magnitudes(self, values: Any) -> I64:
         (counts,) = self._mailbox.send(np.zeros(2048, dtype=np.int64))
-        args = (_address(values), values.size, counts)
+        args = (address_of(values), values.size, counts)
         self._launch("gradients", "count_magnitudes", self._grid(values.size), _THREADS, *args)
         return self._mailbox.fetch(counts, (2048,), np.int64)
 
@@ -213,10 +222,10 @@ class CudaBackend:
         self._totals = (None, 0, 0)
         packed = self.memory.empty(n_rows, _ROW_TYPES[half_bits])
         (sums,) = self._mailbox.send(np.zeros(4, dtype=np.int64))
-        noise = (np.uint64(key), np.uint64(first_row), int(stochastic))
-        args = (_address(grad), _address(hess), *map(float, scales), *noise, n_rows)
+        noise = (key, first_row, int(stochastic))
+        args = (address_of(grad), address_of(hess), *map(float, scales), *noise, n_rows)
         kernel, grid = f"quantize_{half_bits}", self._grid(n_rows)
-        self._launch("quantize", kernel, grid, _THREADS, *args, _address(packed), sums)
+        self._launch("quantize", kernel, grid, _THREADS, *args, address_of(packed), sums)
         found = self._mailbox.fetch(sums, (4,), np.int64).tolist()
         abs_grad, hess_sum, zero_rows, grad_sum = found
         self._totals = (packed, grad_sum, hess_sum)
@@ -228,7 +237,7 @@ class CudaBackend:
             return self._totals[1:]
         (sums,) = self._mailbox.send(np.zeros(2, dtype=np.int64))
         kernel = f"sum_rows_{packed.dtype.itemsize * 4}"
-        args = (_address(packed), _address(rows), len(rows), sums)
+        args = (address_of(packed), address_of(rows), len(rows), sums)
         self._launch("quantize", kernel, self._grid(len(rows)), _THREADS, *args)
         grad, hess = self._mailbox.fetch(sums, (2,), np.int64).tolist()
         return grad, hess
@@ -239,9 +248,9 @@ class CudaBackend:
             if sample is None:
                 return self._cupy.arange(n_rows, dtype=np.int32)
             selected = self.memory.empty(n_rows, np.uint8)
-            args = (np.uint64(sample[0]), np.uint64(first_row), np.uint64(sample[1]), n_rows)
-            grid = (-(-n_rows // _THREADS),)
-            self._launch("quantize", "sample_rows", grid, _THREADS, *args, _address(selected))
+            args = (sample[0], first_row, sample[1], n_rows)
+            grid = (-(-n_rows // _THREADS), 1)
+            self._launch("quantize", "sample_rows", grid, _THREADS, *args, address_of(selected))
             return self._cupy.flatnonzero(selected).astype(np.int32)
 
     @_on_device
@@ -256,22 +265,10 @@ class CudaBackend:
 
     @_on_device
     def partition(self, matrix: CudaMatrix, rows: Any, plan: I64) -> I64:
-        starts = plans.block_starts(plan[:, 1] - plan[:, 0], _PARTITION_ROWS)
-        n_nodes, n_blocks = len(plan), int(starts[-1])
-        if n_blocks == 0:
-            return np.zeros((n_nodes, 2), dtype=np.int64)
-        scratch = _address(self.memory.scratch("partition", len(rows), np.int32))
-        counts = _address(self.memory.scratch("partition counts", n_blocks, np.int64))
-        zeros = np.zeros(n_nodes, dtype=np.int64)
-        steps, first_block, n_left = self._mailbox.send(plan[:, :6], starts, zeros)
-        columns = (_address(matrix.columns), matrix.columns.shape[1])
-        nodes = (steps, first_block, n_nodes)
-        grid, threads = (n_blocks,), _PARTITION_THREADS
-        divide = (_address(rows), scratch, *columns, *nodes, counts)
-        self._launch("partition", "divide", grid, threads, *divide)
-        place = (_address(rows), scratch, *nodes, counts, n_left)
-        self._launch("partition", "place", grid, threads, *place)
-        return np.stack([self._mailbox.fetch(n_left, (n_nodes,), np.int64), zeros], axis=1)
+        rounds = self._rounds.start(len(plan), self._stream)
+        self._rounds.add_matrix(rounds, matrix, rows)
+        n_left: I64 = rounds.partition(plan)
+        return n_left
 
     @_on_device
     def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> Any:
@@ -283,37 +280,19 @@ class CudaBackend:
     def build_histograms(
         self, pool: Any, matrix: CudaMatrix, packed: Any, rows: Any, plan: I64, packing: bool
     ) -> None:
-        half_bits = packed.dtype.itemsize * 4
-        n_features = matrix.mapper.n_features
-        n_tiles = -(-n_features // 32)
-        steps, starts, words = plans.build_plan(plan, half_bits, n_tiles, self._n_processors)
-        nodes = self._mailbox.send(steps, starts)
-        slot_size = pool.size // len(pool)
-        n_blocks = np.diff(starts)
-        if (n_blocks != 1).any():
-            parts = -(-slot_size // _SLOT_PART)
-            args = (_address(pool), slot_size, *nodes, parts)
-            self._launch("histogram", "clear_slots", (len(plan) * parts,), _THREADS, *args)
-        if starts[-1] == 0:
-            return
-        data = (_address(matrix.tiles), matrix.n_rows, n_features, self._mapper(matrix.mapper)[0])
-        totals = (_address(pool), pool.shape[1], int(pool.ndim == 3))
-        args = (*totals, *data, _address(rows), _address(packed), *nodes, len(plan))
-        grid, threads = (int(starts[-1]), n_tiles), 1024 if words == 3 else 512
-        kernel = f"build_{words}_{half_bits}"
-        self._launch("histogram", kernel, grid, threads, *args, shared=words << 15)
+        rounds = self._rounds.start(len(plan), self._stream)
+        self._rounds.add_matrix(rounds, matrix, rows)
+        self._rounds.add_pool(rounds, pool)
+        self._rounds.add_packed(rounds, packed)
+        rounds.build(plan)
 
     @_on_device
     def subtract_histograms(
         self, pool: Any, plan: I64, bins: tuple[int, int], packing: bool
     ) -> None:
-        per_bin = 2 if pool.ndim == 3 else 1
-        first, last = bins[0] * per_bin, bins[1] * per_bin
-        (steps,) = self._mailbox.send(plan)
-        parts = -(-(last - first) // _SLOT_PART)
-        if parts:
-            args = (_address(pool), pool.size // len(pool), steps, first, last, parts)
-            self._launch("histogram", "subtract_slots", (len(plan) * parts,), _THREADS, *args)
+        rounds = self._rounds.start(len(plan), self._stream)
+        self._rounds.add_pool(rounds, pool)
+        rounds.subtract(plan, bins)
 
     @_on_device
     def read_histograms(
@@ -332,13 +311,6 @@ class CudaBackend:
             sums = self._cupy.asarray(plans.from_message(message, width, shape))
             pool[self._cupy.asarray(slots), bins[0] : bins[1]] = sums
 
-    def _mapper(self, mapper: BinMapper) -> tuple[int, int]:
-        """Addresses of the mapper's bin offsets and missing flags."""
-        if self._tables[0] is not mapper:
-            tables: tuple[Array, ...] = (mapper.bin_offset, mapper.has_missing)
-            self._tables = (mapper, *map(self.memory.upload, tables))
-        return _address(self._tables[1]), _address(self._tables[2])
-
     @_on_device
     def find_splits(
         self,
@@ -352,26 +324,42 @@ class CudaBackend:
         rules: GainRules,
         packing: bool,
     ) -> SplitInfos:
-        n_nodes, n_blocks = len(slots), -(-(features[1] - features[0]) // _FEATURES_PER_BLOCK)
-        if n_nodes * n_blocks == 0:
-            return no_splits(n_nodes)
-        found = self.memory.scratch("found", n_nodes * n_blocks * SPLIT_INFO.itemsize, np.uint8)
-        n_done = self.memory.scratch("searches done", n_nodes, np.uint32)
-        result = np.zeros(n_nodes, dtype=SPLIT_INFO)
-        slots_at, sums_at, allowed_at, best = self._mailbox.send(slots, sums, allowed, result)
-        nodes = (_address(pool), pool.size // len(pool), slots_at, sums_at)
-        search = (*self._mapper(mapper), allowed_at, *features)
-        args = (*nodes, *search, *map(float, rules.as_tuple()), n_blocks, _address(found))
-        kernel = "find_splits_64" if pool.ndim == 3 else "find_splits_32"
-        grid = (n_nodes * n_blocks,)
-        self._launch("split", kernel, grid, _THREADS, *args, _address(n_done), best)
-        return self._mailbox.fetch(best, (n_nodes,), SPLIT_INFO)
+        if len(slots) == 0 or features[0] == features[1]:
+            return no_splits(len(slots))
+        rounds = self._rounds.start(len(slots), self._stream)
+        self._rounds.add_mapper(rounds, mapper)
+        self._rounds.add_pool(rounds, pool)
+        self._rounds.add_rules(rounds, self._allowed(allowed), rules)
+        found: Array = rounds.find(slots, sums, features)
+        return found.view(SPLIT_INFO)
 
+    def _allowed(self, allowed: NDArray[np.uint8]) -> Any:
+        """The allowed features on the device; most trees have those of the tree before."""
+        known, on_device = self._features
+        if known is None or not np.array_equal(known, allowed):
+            on_device = self.memory.upload(allowed)
+            self._features = (allowed.copy(), on_device)
+        return on_device
+
+    @_on_device
     def run_rounds(self, work: TreeWork, frontier: Any, alpha: float) -> bool:
-        return False
+        rounds = self._tree_rounds(work)
+        rounds.grow(frontier, alpha, work.matrix.mapper.missing_bin)
+        return True
 
+    @_on_device
     def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
-        return partial(search_in_steps, self, work)
+        search: Callable[[Any], NDArray[np.uint8]] = self._tree_rounds(work).search
+        return search
+
+    def _tree_rounds(self, work: TreeWork) -> Any:
+        maker = self._rounds
+        rounds = maker.start(max(len(work.pool), self._num_leaves), self._stream)
+        maker.add_matrix(rounds, work.matrix, work.rows)
+        maker.add_pool(rounds, work.pool)
+        maker.add_packed(rounds, work.packed)
+        maker.add_rules(rounds, self._allowed(work.allowed), work.rules)
+        return rounds
 
     @_on_device
     def leaf_sums(
@@ -381,9 +369,9 @@ class CudaBackend:
         zeros = np.zeros((len(begins), 2), dtype=np.int64)
         *leaves, sums = self._mailbox.send(begins, ends, starts, zeros)
         if starts[-1]:
-            data = (_address(grad), _address(hess), *map(float, units), sums)
-            args = (_address(rows), *leaves, len(begins), *data)
-            self._launch("leaves", "leaf_sums", (int(starts[-1]),), _THREADS, *args)
+            data = (address_of(grad), address_of(hess), *map(float, units), sums)
+            args = (address_of(rows), *leaves, len(begins), *data)
+            self._launch("leaves", "leaf_sums", (int(starts[-1]), 1), _THREADS, *args)
         return self._mailbox.fetch(sums, zeros.shape, np.int64)
 
     @_on_device
@@ -393,8 +381,8 @@ class CudaBackend:
         starts = plans.block_starts(ends - begins, _LEAF_ROWS)
         *leaves, added = self._mailbox.send(begins, ends, starts, values)
         if starts[-1]:
-            args = (_address(scores), _address(rows), *leaves, len(begins), added)
-            self._launch("leaves", "add_leaf_values", (int(starts[-1]),), _THREADS, *args)
+            args = (address_of(scores), address_of(rows), *leaves, len(begins), added)
+            self._launch("leaves", "add_leaf_values", (int(starts[-1]), 1), _THREADS, *args)
 
     @_on_device
     def add_tree(self, scores: Any, matrix: CudaMatrix, tree: Tree, subset: Any) -> None:
@@ -403,6 +391,8 @@ class CudaBackend:
             return
         splits = plans.binned_splits(tree, matrix.mapper.missing_bin)
         nodes, values = self._mailbox.send(splits, tree.leaf_value)
-        columns = (_address(matrix.columns), matrix.columns.shape[1])
-        args = (_address(scores), *columns, nodes, tree.n_splits, values, _address(subset), n_rows)
-        self._launch("leaves", "add_tree", (-(-n_rows // _THREADS),), _THREADS, *args)
+        columns = (address_of(matrix.columns), matrix.columns.shape[1])
+        walk = (*columns, nodes, tree.n_splits, values, address_of(subset), n_rows)
+        self._launch(
+            "leaves", "add_tree", (-(-n_rows // _THREADS), 1), _THREADS, address_of(scores), *walk
+        )

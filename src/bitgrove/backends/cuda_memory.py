@@ -1,7 +1,7 @@
 """Memory of one GPU: large arrays, small ones that cross, and whether everything will fit.
 
 Owns DeviceMemory (a CuPy pool of its own, so that all memory goes back to the system when the
-backend and its arrays are gone) and Mailbox (one copy each way per verb, through pinned memory).
+backend and its arrays are gone), PinnedMemory and Mailbox (one copy each way per verb).
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ _ALIGNMENT = 16
 _LEAST_MAILBOX = 1 << 20
 # Label, weight, scores, gradients, hessians, packed rows and row lists of one output.
 BYTES_PER_ROW = 48
+
+
+def address_of(array: Any) -> int:
+    """Where a device array starts; 0, a null pointer, for None."""
+    return 0 if array is None else int(array.data.ptr)
 
 
 class DeviceMemory:
@@ -81,6 +86,24 @@ class DeviceMemory:
             yield
 
 
+class PinnedMemory:
+    """Host memory that the device can write to; replaced when more of it is asked for."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy, self._size = cupy, 0
+
+    def at_least(self, n_bytes: int) -> int:
+        """Its address."""
+        if n_bytes > self._size:
+            self._cupy.cuda.get_current_stream().synchronize()
+            self._size = n_bytes
+            self._memory = self._cupy.cuda.alloc_pinned_memory(n_bytes)
+        return int(self._memory.ptr)
+
+    def bytes(self) -> NDArray[np.uint8]:
+        return np.frombuffer(self._memory, np.uint8, self._size)
+
+
 class Mailbox:
     """Small arrays to the device and results back.
 
@@ -88,8 +111,8 @@ class Mailbox:
     written again only after the stream was waited for.
     """
 
-    def __init__(self, cupy: Any, memory: DeviceMemory) -> None:
-        self._cupy, self._memory = cupy, memory
+    def __init__(self, memory: DeviceMemory, pinned: PinnedMemory, stream: Any) -> None:
+        self._memory, self._pinned, self._stream = memory, pinned, stream
         self._size, self._at = 0, 0
 
     def send(self, *arrays: NDArray[Any]) -> list[int]:
@@ -98,9 +121,8 @@ class Mailbox:
         for array in arrays:
             places.append(end)
             end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
-        stream = self._cupy.cuda.get_current_stream()
         if self._at + end > self._size:
-            stream.synchronize()
+            self._stream.wait()
             self._grow(end)
             self._at = 0
         first = self._at
@@ -109,8 +131,7 @@ class Mailbox:
             raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self._host[first + place : first + place + len(raw)] = raw
         if end:
-            target = self._device.data + first
-            target.copy_from_host_async(self._host_address + first, end, stream)
+            self._stream.upload(self._device_address + first, self._host_address + first, end)
         base = self._device_address + first
         return [base + place for place in places]
 
@@ -118,12 +139,10 @@ class Mailbox:
         """What the device wrote over a sent array; waits for it."""
         result = np.empty(shape, dtype=dtype)
         first = address - self._device_address
-        stream = self._cupy.cuda.get_current_stream()
         if result.nbytes:
             # The sent copy is no longer needed: its place on the host takes the answer.
-            source = self._device.data + first
-            source.copy_to_host_async(self._host_address + first, result.nbytes, stream)
-        stream.synchronize()
+            self._stream.download(self._host_address + first, address, result.nbytes)
+        self._stream.wait()
         raw = self._host[first : first + result.nbytes]
         result.reshape(-1).view(np.uint8)[:] = raw
         return result
@@ -133,7 +152,6 @@ class Mailbox:
             return
         self._size = max(_LEAST_MAILBOX, 4 * needed)
         self._device = self._memory.empty(self._size, np.uint8)
-        self._pinned = self._cupy.cuda.alloc_pinned_memory(self._size)
-        self._host: NDArray[np.uint8] = np.frombuffer(self._pinned, np.uint8, self._size)
-        self._host_address = int(self._pinned.ptr)
-        self._device_address = int(self._device.data.ptr)
+        self._device_address = address_of(self._device)
+        self._host_address = self._pinned.at_least(self._size)
+        self._host = self._pinned.bytes()

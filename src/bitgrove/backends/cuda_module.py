@@ -8,11 +8,11 @@ headers they include are pasted into the source, since CuPy's disk cache does no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bitgrove import _core
 from bitgrove.errors import ParameterError, TrainingError
 
 KERNELS = Path(__file__).parents[1] / "kernels"
@@ -82,25 +82,22 @@ class Kernels:
         self._cupy = import_cupy()
         self._device = device
         self._modules: dict[str, Any] = {}
-        self._launchers: dict[tuple[str, str, int], Callable[..., None]] = {}
+        self._kernels: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
-    def get(self, file: str, kernel: str, shared_bytes: int = 0) -> Callable[..., None]:
-        """The kernel as a function of (grid, block, args); shared_bytes is dynamic memory."""
+    def get(self, file: str, kernel: str, threads: int, shared_bytes: int = 0) -> Any:
+        """The kernel for _core.Stream.launch; shared_bytes is dynamic memory of a block."""
         key = (file, kernel, shared_bytes)
-        if key not in self._launchers:
-            self._launchers[key] = self._make(*key)
-        return self._launchers[key]
+        if key not in self._kernels:
+            self._kernels[key] = self._make(file, kernel, threads, shared_bytes)
+        return self._kernels[key][0]
 
-    def _make(self, file: str, kernel: str, shared_bytes: int) -> Callable[..., None]:
+    def _make(self, file: str, kernel: str, threads: int, shared_bytes: int) -> tuple[Any, Any]:
+        """(the kernel, CuPy's object, which keeps it loaded)."""
         with self._cupy.cuda.Device(self._device):
             function = self._module(file).get_function(kernel)
             if shared_bytes > 48 << 10:  # more than the default must be asked for
                 function.max_dynamic_shared_size_bytes = shared_bytes
-
-        def launch(grid: tuple[int, ...], block: int, args: tuple[Any, ...]) -> None:
-            function(grid, (block,), args, shared_mem=shared_bytes)
-
-        return launch
+            return _core.Kernel(int(function.kernel.ptr), threads, shared_bytes), function
 
     def _module(self, file: str) -> Any:
         if file not in self._modules:

@@ -1,7 +1,7 @@
 """Plans in the form the GPU takes them, and its sums in the form other ranks take them.
 
-Owns the division of nodes into thread blocks, the choice of shared-memory accumulators (see
-kernels/cuda/histogram.cu) and the messages of distributed training. All of it is NumPy.
+Owns the division of leaves into thread blocks, the splits of a tree as a kernel walks them, and the
+messages of distributed training. All of it is NumPy.
 """
 
 from __future__ import annotations
@@ -15,12 +15,6 @@ from bitgrove.tree import Tree
 
 Array = NDArray[Any]
 I64 = NDArray[np.int64]
-# Rows of a block: enough that adding costs more than flushing, few enough to fill the GPU.
-_LEAST_ROWS, _MOST_ROWS = 1024, 8192
-# What the 3-word accumulators hold; and below which 1 word is not worth its many flushes.
-_MOST_SPLIT_ROWS = 4096
-_LEAST_NARROW_ROWS = 2048
-_BLOCKS_PER_PROCESSOR = 8
 # Mirrors BinnedSplit in kernels/cuda/leaves.cu.
 _BINNED_SPLIT = np.dtype(
     [("feature", "<i4"), ("left", "<i4"), ("right", "<i4"), ("bin", "u1"), ("missing_bin", "u1"),
@@ -28,36 +22,11 @@ _BINNED_SPLIT = np.dtype(
 )  # fmt: skip
 
 
-def block_starts(sizes: I64, block_rows: int | I64) -> I64:
+def block_starts(sizes: I64, block_rows: int) -> I64:
     """The number of each node's first block, and the number of all blocks."""
     starts = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(-(-sizes // block_rows), out=starts[1:])
     return starts
-
-
-def build_plan(plan: I64, half_bits: int, n_tiles: int, n_processors: int) -> tuple[I64, I64, int]:
-    """(plan with this device's rows per block, block starts, words per bin in shared memory).
-
-    The plan proves that its rows per block cannot overflow its local width. One word takes that
-    promise for 16 bits; two and three words hold any rows of the packed widths they are used for.
-    """
-    sizes = plan[:, 1] - plan[:, 0]
-    wanted = int(sizes.sum()) * n_tiles // (_BLOCKS_PER_PROCESSOR * n_processors)
-    limit: int | I64 = min(max(wanted, _LEAST_ROWS), _MOST_ROWS)
-    if half_bits == 32:
-        words, limit = 3, min(limit, _MOST_SPLIT_ROWS)
-    elif _fits_narrow(plan, sizes):
-        words, limit = 1, np.minimum(limit, plan[:, 5])
-    else:
-        words = 2
-    steps = plan.copy()
-    steps[:, 5] = limit
-    return steps, block_starts(sizes, limit), words
-
-
-def _fits_narrow(plan: I64, sizes: I64) -> bool:
-    enough = plan[:, 5] >= np.minimum(sizes, _LEAST_NARROW_ROWS)
-    return bool((enough & (plan[:, 3] <= 16)).all())
 
 
 def binned_splits(tree: Tree, missing_bin: I64) -> Array:

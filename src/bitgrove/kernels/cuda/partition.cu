@@ -2,6 +2,8 @@
 //
 // `divide` splits every block of rows on its own, left rows first; `place`, after the counts are
 // known, copies each block's two halves to their places. Rows of a node stay in ascending order.
+// The host reads a node's count while `place` is still at work: the last block of the node to
+// divide its rows writes the count into the host's memory.
 #include "blocks.h"
 #include "layouts.h"
 #include "tiles.h"
@@ -15,8 +17,17 @@ constexpr int WARP_ROWS = WARP * ROWS_PER_LANE;
 constexpr int BLOCK_ROWS = THREADS * ROWS_PER_LANE;
 
 struct Split {
-  int64_t begin, end, feature, bin, missing_bin, default_left;
+  int64_t begin, end, feature, bin, missing_bin, default_left, first_zero;
 };
+
+// Adds a block's count to its node's progress (blocks in the upper half, rows in the lower); the
+// last block tells the host the sum, and leaves zero for the next launch.
+BG_FN void report(Word64* progress, int64_t n_blocks, int left, volatile int64_t* node_left) {
+  const Word64 before = atomicAdd(progress, (Word64{1} << 32) + static_cast<Word64>(left));
+  if (static_cast<int64_t>(before >> 32) + 1 < n_blocks) return;
+  *progress = 0;
+  *node_left = static_cast<int64_t>(before & 0xFFFFFFFFu) + left;
+}
 
 }  // namespace bitgrove
 
@@ -26,7 +37,8 @@ using namespace bitgrove;
 extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* rows, int32_t* scratch,
                                                              const uint8_t* columns, int64_t column_stride,
                                                              const Split* plan, const int64_t* first_block,
-                                                             int64_t n_nodes, int64_t* n_left) {
+                                                             int64_t n_nodes, int64_t* n_left, Word64* progress,
+                                                             int64_t* node_left) {
   const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
   const Split split = plan[block.node];
   const uint8_t* column = columns + split.feature * column_stride;
@@ -62,13 +74,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* rows
     if (at < n_block) scratch[begin + ((lefts[k] >> lane) & 1u ? rank : left_total + at - rank)] = mine[k];
     left_before += __popc(lefts[k]);
   }
-  if (threadIdx.x == 0) n_left[blockIdx.x] = left_total;
+  if (threadIdx.x > 0) return;
+  n_left[blockIdx.x] = left_total;
+  report(progress + block.node, block.n_blocks, left_total, node_left + block.node);
 }
 
 // Every block adds up the counts of its node itself: cheaper than a launch of its own.
 extern "C" __global__ void __launch_bounds__(THREADS) place(int32_t* rows, const int32_t* scratch, const Split* plan,
                                                             const int64_t* first_block, int64_t n_nodes,
-                                                            const int64_t* n_left, int64_t* node_left) {
+                                                            const int64_t* n_left) {
   const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
   const Split split = plan[block.node];
   const int64_t* counts = n_left + (blockIdx.x - block.index);
@@ -84,7 +98,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) place(int32_t* rows, const
   if (threadIdx.x == 0) {
     sums[0] = before;
     sums[1] = total;
-    if (block.index == 0) node_left[block.node] = total;
   }
   __syncthreads();
   const int64_t begin = split.begin + block.index * BLOCK_ROWS;

@@ -1,5 +1,6 @@
 // The best split of each node of a batch: one warp per (node, feature), eight bins per lane.
 //
+// A node whose sibling was built gets its own histogram here, from its parent's, on the way.
 // Ties: lowest feature, then lowest bin, then missing-left, as everywhere. The last block of a node
 // to finish compares what the node's blocks found, so the search is one launch.
 #include "blocks.h"
@@ -22,20 +23,40 @@ struct Candidate {
   int order;
 };
 
+BG_FN int64_t from_lane(int64_t sum, int lane) { return __shfl_sync(ALL_LANES, sum, lane); }
+BG_FN PairSum<int64_t> from_lane(PairSum<int64_t> sum, int lane) {
+  return {__shfl_sync(ALL_LANES, sum.grad, lane), __shfl_sync(ALL_LANES, sum.hess, lane)};
+}
 BG_FN int64_t shift_up(int64_t sum, int step) { return __shfl_up_sync(ALL_LANES, sum, step); }
 BG_FN PairSum<int64_t> shift_up(PairSum<int64_t> sum, int step) {
   return {__shfl_up_sync(ALL_LANES, sum.grad, step), __shfl_up_sync(ALL_LANES, sum.hess, step)};
 }
 
-// Running sums over the value bins: lane l gets those of bins [8 l, 8 l + 8).
+// A lane's eight bins of a feature: those of the node's slot, or what is left of its parent's after
+// the sibling's were taken away, which then becomes the node's.
 template <class Layout>
-__device__ void running_sums(const typename Layout::Sum* bins, int n_values, typename Layout::Sum* sums) {
-  const int lane = threadIdx.x % WARP;
-  typename Layout::Sum sum{};
+BG_FN void load_bins(typename Layout::Sum* slot, const typename Layout::Sum* sibling, int n_bins,
+                          typename Layout::Sum* mine) {
+  const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) {
-    const int bin = lane * BINS_PER_LANE + k;
-    if (bin < n_values) sum = Layout::add(sum, bins[bin]);
+    const bool inside = first + k < n_bins;
+    mine[k] = inside ? slot[first + k] : typename Layout::Sum{};
+    if (!inside || !sibling) continue;
+    mine[k] = Layout::subtract(mine[k], sibling[first + k]);
+    slot[first + k] = mine[k];
+  }
+}
+
+// Turns a lane's bins into running sums over the feature; returns what its last bin had alone.
+template <class Layout>
+BG_FN typename Layout::Sum running_sums(typename Layout::Sum* sums, int last_bin) {
+  const int lane = threadIdx.x % WARP;
+  typename Layout::Sum sum{}, last{};
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k) {
+    last = Layout::add(last, lane * BINS_PER_LANE + k == last_bin ? sums[k] : typename Layout::Sum{});
+    sum = Layout::add(sum, sums[k]);
     sums[k] = sum;
   }
   typename Layout::Sum before = sum;
@@ -46,6 +67,7 @@ __device__ void running_sums(const typename Layout::Sum* bins, int n_values, typ
   before = Layout::subtract(before, sum);
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) sums[k] = Layout::add(before, sums[k]);
+  return from_lane(last, last_bin / BINS_PER_LANE);
 }
 
 BG_FN void consider(Candidate& best, double left_grad, double left_hess, int order, const NodeSums& node,
@@ -66,13 +88,12 @@ BG_FN Candidate best_of_warp(Candidate best) {
   return best;
 }
 
+// The missing bin is the last one: running sums below it are of values alone.
 template <class Layout>
-__device__ SplitInfo search_feature(const typename Layout::Sum* bins, int n_all, bool has_missing, int feature,
+BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_missing, int feature,
                                     const NodeSums& node, double parent_score, const GainRules& rules) {
   const int lane = threadIdx.x % WARP, n_values = n_all - (has_missing ? 1 : 0);
-  typename Layout::Sum sums[BINS_PER_LANE];
-  running_sums<Layout>(bins, n_values, sums);
-  const typename Layout::Sum missing = has_missing ? bins[n_values] : typename Layout::Sum{};
+  const typename Layout::Sum missing = running_sums<Layout>(sums, n_all - 1);
   const double miss_grad = static_cast<double>(Layout::grad(missing));
   const double miss_hess = static_cast<double>(Layout::hess(missing));
   // With missing rows the last cut is values against missing; without, it is no split.
@@ -121,25 +142,51 @@ BG_FN SplitInfo best_of_blocks(const SplitInfo* found, int64_t n_blocks) {
   return at < n_blocks ? load(found + at) : best;
 }
 
+// The host waits for `reserved`: everything else is there before it.
+BG_FN void tell_host(const SplitInfo& info, SplitInfo* result) {
+  *result = info;
+  __threadfence_system();
+  *static_cast<volatile int32_t*>(&result->reserved) = 1;
+}
+
+struct SearchNode {
+  int64_t slot, sibling;  // sibling: the slot to take away first, or -1
+  NodeSums sums;
+};
+
+struct Features {
+  const int64_t* bin_offset;
+  const uint8_t *has_missing, *allowed;
+  int64_t first, last;
+};
+
 template <class Layout>
-__device__ void find_splits(const int64_t* pool, int64_t slot_size, const int64_t* slots, const NodeSums* sums,
-                            const int64_t* bin_offset, const uint8_t* has_missing, const uint8_t* allowed,
-                            int64_t first, int64_t last, const GainRules& rules, int64_t n_blocks,
-                            SplitInfo* found, unsigned* n_done, SplitInfo* result) {
+BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node, const Features& features,
+                            int64_t feature, double parent_score, const GainRules& rules) {
+  if (feature >= features.last || !features.allowed[feature]) return {NO_GAIN, 0, 0, -1, 0, 0, 0};
+  using Sum = typename Layout::Sum;
+  const int64_t offset = features.bin_offset[feature];
+  const int n_all = static_cast<int>(features.bin_offset[feature + 1] - offset);
+  Sum* slot = reinterpret_cast<Sum*>(pool + node.slot * slot_size) + offset;
+  const Sum* sibling = node.sibling < 0 ? nullptr : reinterpret_cast<Sum*>(pool + node.sibling * slot_size) + offset;
+  Sum sums[BINS_PER_LANE];
+  load_bins<Layout>(slot, sibling, n_all, sums);
+  return search_feature<Layout>(sums, n_all, features.has_missing[feature] != 0, static_cast<int>(feature),
+                                node.sums, parent_score, rules);
+}
+
+template <class Layout>
+__device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* nodes, const Features& features,
+                            const GainRules& rules, int64_t n_blocks, SplitInfo* found, unsigned* n_done,
+                            SplitInfo* result) {
   const int64_t node = blockIdx.x / n_blocks, block = blockIdx.x % n_blocks;
   const int warp = threadIdx.x / WARP;
-  const NodeSums mine = sums[node];
-  const double parent_score = leaf_score(mine.grad, mine.hess, rules);
+  const SearchNode mine = nodes[node];
+  const double parent_score = leaf_score(mine.sums.grad, mine.sums.hess, rules);
   __shared__ SplitInfo of_warp[WARPS_PER_BLOCK];
   __shared__ bool is_last;
-  const int64_t feature = first + block * WARPS_PER_BLOCK + warp;
-  SplitInfo info{NO_GAIN, 0, 0, -1, 0, 0, 0};
-  if (feature < last && allowed[feature]) {
-    const int64_t offset = bin_offset[feature];
-    const auto* bins = reinterpret_cast<const typename Layout::Sum*>(pool + slots[node] * slot_size) + offset;
-    info = search_feature<Layout>(bins, static_cast<int>(bin_offset[feature + 1] - offset), has_missing[feature] != 0,
-                                  static_cast<int>(feature), mine, parent_score, rules);
-  }
+  const int64_t feature = features.first + block * WARPS_PER_BLOCK + warp;
+  SplitInfo info = search<Layout>(pool, slot_size, mine, features, feature, parent_score, rules);
   if (threadIdx.x % WARP == 0) of_warp[warp] = info;
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -156,7 +203,7 @@ __device__ void find_splits(const int64_t* pool, int64_t slot_size, const int64_
   if (threadIdx.x > 0) return;
   n_done[node] = 0;  // ready for the next launch
   const bool is_split = best.gain > gain_floor(parent_score, rules);
-  result[node] = is_split ? best : SplitInfo{NO_GAIN, 0, 0, -1, 0, 0, 0};
+  tell_host(is_split ? best : SplitInfo{NO_GAIN, 0, 0, -1, 0, 0, 0}, result + node);
 }
 
 }  // namespace bitgrove
@@ -165,13 +212,13 @@ using namespace bitgrove;
 
 #define FIND_KERNEL(WIDTH)                                                                                     \
   extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP) find_splits_##WIDTH(                     \
-      const int64_t* pool, int64_t slot_size, const int64_t* slots, const NodeSums* sums,                      \
-      const int64_t* bin_offset, const uint8_t* has_missing, const uint8_t* allowed, int64_t first,            \
-      int64_t last, double grad_scale, double hess_scale, double reg_lambda, double reg_alpha, double min_gain, \
-      int64_t n_blocks, SplitInfo* found, unsigned* n_done, SplitInfo* result) {                               \
+      int64_t* pool, int64_t slot_size, const SearchNode* nodes, const int64_t* bin_offset,                    \
+      const uint8_t* has_missing, const uint8_t* allowed, int64_t first, int64_t last, double grad_scale,      \
+      double hess_scale, double reg_lambda, double reg_alpha, double min_gain, int64_t n_blocks,               \
+      SplitInfo* found, unsigned* n_done, SplitInfo* result) {                                                 \
     const GainRules rules{grad_scale, hess_scale, reg_lambda, reg_alpha, min_gain};                            \
-    find_splits<Packed<WIDTH>>(pool, slot_size, slots, sums, bin_offset, has_missing, allowed, first, last,    \
-                               rules, n_blocks, found, n_done, result);                                        \
+    const Features features{bin_offset, has_missing, allowed, first, last};                                    \
+    find_splits<Packed<WIDTH>>(pool, slot_size, nodes, features, rules, n_blocks, found, n_done, result);      \
   }
 
 FIND_KERNEL(32)
