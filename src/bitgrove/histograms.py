@@ -27,8 +27,12 @@ class WidthPlan:
     """Widths for one tree, from the bounds of its integers; `limits` is what the frontier uses."""
 
     def __init__(self, quantized: QuantizedGradients) -> None:
-        self._most_rows = {w: _most_rows(w, quantized) for w in LOCAL_WIDTHS}
         self._rows_that_fit = {w: _rows_that_fit(w, quantized) for w in LOCAL_WIDTHS}
+        # Rows a sum of this width can take: all there are, if all of them together fit.
+        self._most_rows = {
+            w: ALL_ROWS if _everything_fits(w, quantized) else min(n_rows, ALL_ROWS)
+            for w, n_rows in self._rows_that_fit.items()
+        }
         self.limits = _core.WidthLimits(
             [self._most_rows[w] for w in TOTAL_WIDTHS],
             [self._most_rows[w] for w in LOCAL_WIDTHS],
@@ -50,11 +54,6 @@ class WidthPlan:
         """(width, rows per block) of the accumulators that feed a total of the given width."""
         width, block_rows = self.limits.local(n_rows, total_width)
         return int(width), int(block_rows)
-
-
-def _most_rows(width: int, q: QuantizedGradients) -> int:
-    """Rows a sum of this width can take: all there are, if all of them together fit."""
-    return ALL_ROWS if _everything_fits(width, q) else min(_rows_that_fit(width, q), ALL_ROWS)
 
 
 def _rows_that_fit(width: int, q: QuantizedGradients) -> int:

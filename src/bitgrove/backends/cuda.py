@@ -44,7 +44,6 @@ _ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
 # These mirror the constants of the kernels.
 _THREADS = 256
 _RANK_THREADS = 128
-_LEAF_ROWS = 4096
 
 
 @dataclass(eq=False)
@@ -64,6 +63,8 @@ def _on_device(
 
     @wraps(verb)
     def run(self: CudaBackend, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._is_current():
+            return verb(self, *args, **kwargs)
         with self._in_use():
             return verb(self, *args, **kwargs)
 
@@ -96,6 +97,11 @@ class CudaBackend:
         """The device, its default stream and no others, whatever the caller uses."""
         with self.device, self._cupy.cuda.Stream.null:
             yield
+
+    def _is_current(self) -> bool:
+        """Asking costs less than entering and leaving."""
+        cuda = self._cupy.cuda
+        return cuda.runtime.getDevice() == self.device.id and cuda.get_current_stream().ptr == 0
 
     def _launch(self, file: str, kernel: str, grid: Grid, threads: int, *args: Any) -> None:
         self._stream.launch(self._kernels.get(file, kernel, threads), grid, *args)
@@ -244,9 +250,13 @@ class CudaBackend:
 
     @_on_device
     def select_rows(self, n_rows: int, first_row: int, sample: tuple[int, int] | None) -> Any:
+        if sample is None:
+            rows = self.memory.empty(n_rows, np.int32)
+            self._launch(
+                "quantize", "all_rows", self._grid(n_rows), _THREADS, address_of(rows), n_rows
+            )
+            return rows
         with self.memory.in_use():
-            if sample is None:
-                return self._cupy.arange(n_rows, dtype=np.int32)
             selected = self.memory.empty(n_rows, np.uint8)
             args = (sample[0], first_row, sample[1], n_rows)
             grid = (-(-n_rows // _THREADS), 1)
@@ -365,24 +375,20 @@ class CudaBackend:
     def leaf_sums(
         self, rows: Any, begins: I64, ends: I64, grad: Any, hess: Any, units: tuple[float, float]
     ) -> I64:
-        starts = plans.block_starts(ends - begins, _LEAF_ROWS)
         zeros = np.zeros((len(begins), 2), dtype=np.int64)
-        *leaves, sums = self._mailbox.send(begins, ends, starts, zeros)
-        if starts[-1]:
-            data = (address_of(grad), address_of(hess), *map(float, units), sums)
-            args = (address_of(rows), *leaves, len(begins), *data)
-            self._launch("leaves", "leaf_sums", (int(starts[-1]), 1), _THREADS, *args)
+        *leaves, sums = self._mailbox.send(begins, ends, zeros)
+        data = (address_of(grad), address_of(hess), *map(float, units), sums)
+        grid = plans.leaf_grid(begins, ends)
+        self._launch("leaves", "leaf_sums", grid, _THREADS, address_of(rows), *leaves, *data)
         return self._mailbox.fetch(sums, zeros.shape, np.int64)
 
     @_on_device
     def add_leaf_values(
         self, scores: Any, rows: Any, begins: I64, ends: I64, values: NDArray[np.float64]
     ) -> None:
-        starts = plans.block_starts(ends - begins, _LEAF_ROWS)
-        *leaves, added = self._mailbox.send(begins, ends, starts, values)
-        if starts[-1]:
-            args = (address_of(scores), address_of(rows), *leaves, len(begins), added)
-            self._launch("leaves", "add_leaf_values", (int(starts[-1]), 1), _THREADS, *args)
+        *leaves, added = self._mailbox.send(begins, ends, values)
+        args = (address_of(scores), address_of(rows), *leaves, added)
+        self._launch("leaves", "add_leaf_values", plans.leaf_grid(begins, ends), _THREADS, *args)
 
     @_on_device
     def add_tree(self, scores: Any, matrix: CudaMatrix, tree: Tree, subset: Any) -> None:

@@ -6,6 +6,7 @@ backend and its arrays are gone), PinnedMemory and Mailbox (one copy each way pe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,7 +50,7 @@ class DeviceMemory:
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
         shape = (shape,) if isinstance(shape, int) else shape
-        n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         try:
             pointer = self._pool.malloc(max(n_bytes, 1))
         except self._cupy.cuda.memory.OutOfMemoryError as error:

@@ -1,6 +1,6 @@
 """Plans in the form the GPU takes them, and its sums in the form other ranks take them.
 
-Owns the division of leaves into thread blocks, the splits of a tree as a kernel walks them, and the
+Owns the division of leaves into parts, the splits of a tree as a kernel walks them, and the
 messages of distributed training. All of it is NumPy.
 """
 
@@ -15,6 +15,8 @@ from bitgrove.tree import Tree
 
 Array = NDArray[Any]
 I64 = NDArray[np.int64]
+# Rows of a part of the largest leaf, and the most parts: small leaves have as many.
+_PART_ROWS, _MOST_PARTS = 1024, 128
 # Mirrors BinnedSplit in kernels/cuda/leaves.cu.
 _BINNED_SPLIT = np.dtype(
     [("feature", "<i4"), ("left", "<i4"), ("right", "<i4"), ("bin", "u1"), ("missing_bin", "u1"),
@@ -22,11 +24,10 @@ _BINNED_SPLIT = np.dtype(
 )  # fmt: skip
 
 
-def block_starts(sizes: I64, block_rows: int) -> I64:
-    """The number of each node's first block, and the number of all blocks."""
-    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(-(-sizes // block_rows), out=starts[1:])
-    return starts
+def leaf_grid(begins: I64, ends: I64) -> tuple[int, int]:
+    """Blocks for the kernels over leaves: every leaf is cut into the same number of parts."""
+    largest = int((ends - begins).max())
+    return len(begins), min(max(-(-largest // _PART_ROWS), 1), _MOST_PARTS)
 
 
 def binned_splits(tree: Tree, missing_bin: I64) -> Array:

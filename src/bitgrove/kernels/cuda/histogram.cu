@@ -149,20 +149,21 @@ BG_FN void flush_bin(const Pool& pool, int64_t bin, int64_t grad, int64_t hess, 
     atomic_add(pool.data + bin, sum);
 }
 
+// offset: where the tile's features start in a slot.
 template <int Words>
-__device__ void flush(const Source& source, int tile, const uint32_t* local, Pool pool, int64_t slot, bool alone) {
-  const int first = tile * TILE_FEATURES, n_features = static_cast<int>(source.n_features);
+__device__ void flush(const Source& source, int tile, const uint32_t* local, const int64_t* offset, Pool pool,
+                      int64_t slot, bool alone) {
+  const int n_features = static_cast<int>(source.n_features);
   const int n_here = TileView::features_of(tile, n_features), stride = TileView::stride_of(tile, n_features);
   const int lane = threadIdx.x % WARP, n_warps = blockDim.x / WARP;
   constexpr int GROUPS = BINS_PER_FEATURE / WARP;
   for (int task = threadIdx.x / WARP; task < n_here * GROUPS; task += n_warps) {
     const int feature = task / GROUPS, bin = (task % GROUPS) * WARP + lane;
-    const int64_t offset = source.bin_offset[first + feature];
-    if (bin >= source.bin_offset[first + feature + 1] - offset) continue;
+    if (bin >= offset[feature + 1] - offset[feature]) continue;
     int64_t grad = 0, hess = 0;
     for (int column = feature; column < COLUMNS; column += stride)
       Local<Words>::read(local + bin * COLUMNS + (column + bin) % COLUMNS, grad, hess);
-    flush_bin(pool, slot * pool.n_bins + offset + bin, grad, hess, alone);
+    flush_bin(pool, slot * pool.n_bins + offset[feature] + bin, grad, hess, alone);
   }
 }
 
@@ -174,7 +175,11 @@ __device__ void build(const Source& source, const void* packed_rows, const Pool&
   const int64_t begin = node.begin + block.index * node.block_rows;
   const int64_t end = begin + node.block_rows < node.end ? begin + node.block_rows : node.end;
   const int tile = blockIdx.y;
-  for (int i = threadIdx.x; i < Words * WORD_STRIDE; i += blockDim.x) local[i] = 0;
+  __shared__ int64_t offset[TILE_FEATURES + 1];
+  const int n_here = TileView::features_of(tile, static_cast<int>(source.n_features));
+  if (threadIdx.x <= n_here) offset[threadIdx.x] = source.bin_offset[tile * TILE_FEATURES + threadIdx.x];
+  auto* words = reinterpret_cast<uint4*>(local);
+  for (int i = threadIdx.x; i < Words * WORD_STRIDE / 4; i += blockDim.x) words[i] = make_uint4(0, 0, 0, 0);
   __syncthreads();
   const auto* packed = static_cast<const typename Row::Sum*>(packed_rows);
   const uint8_t* bins = source.tiles + TileView::offset_of(tile, source.n_rows);
@@ -187,7 +192,7 @@ __device__ void build(const Source& source, const void* packed_rows, const Pool&
   __syncthreads();
   rotate_columns<Words>(local);
   __syncthreads();
-  flush<Words>(source, tile, local, pool, node.slot, block.n_blocks == 1);
+  flush<Words>(source, tile, local, offset, pool, node.slot, block.n_blocks == 1);
 }
 
 }  // namespace bitgrove
@@ -199,7 +204,7 @@ using namespace bitgrove;
       int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows, int64_t n_features, \
       const int64_t* bin_offset, const int32_t* rows, const void* packed, const Build* plan,                 \
       const int64_t* first_block, int64_t n_nodes) {                                                         \
-    extern __shared__ uint32_t local[];                                                                      \
+    extern __shared__ __align__(16) uint32_t local[];                                                                   \
     const Source source{tiles, n_rows, n_features, bin_offset, rows};                                        \
     build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0}, plan, first_block,        \
                                     n_nodes, local);                                                         \

@@ -1,4 +1,8 @@
 // Leaves of a finished tree: sums of the original gradients, and adding leaf values to scores.
+//
+// A leaf's rows ascend. Every leaf is cut into the same number of parts, and blocks run part by
+// part through all leaves: those at work at one time share the same range of rows, so the sectors
+// they gather from are fetched from memory once for all leaves.
 #include "blocks.h"
 #include "layouts.h"
 #include "tiles.h"
@@ -6,7 +10,7 @@
 namespace bitgrove {
 
 constexpr int THREADS = 256;
-constexpr int LEAF_BLOCK_ROWS = 4096;
+constexpr int AT_ONCE = 4;  // rows of a thread whose loads are under way together
 
 struct BinnedSplit {
   int32_t feature, left, right;  // children: >= 0 is a split, < 0 is ~leaf
@@ -14,13 +18,13 @@ struct BinnedSplit {
 };
 
 struct RowRange {
-  int64_t leaf, begin, end;
+  int64_t begin, end;
 };
 
-BG_FN RowRange row_range(const int64_t* begins, const int64_t* ends, const int64_t* first_block, int64_t n_leaves) {
-  const NodeBlock block = node_block(first_block, n_leaves, blockIdx.x);
-  const int64_t begin = begins[block.node] + block.index * LEAF_BLOCK_ROWS, end = ends[block.node];
-  return {block.node, begin, begin + LEAF_BLOCK_ROWS < end ? begin + LEAF_BLOCK_ROWS : end};
+// Part blockIdx.y of leaf blockIdx.x.
+BG_FN RowRange row_range(const int64_t* begins, const int64_t* ends) {
+  const int64_t begin = begins[blockIdx.x], size = ends[blockIdx.x] - begin, part = blockIdx.y;
+  return {begin + size * part / gridDim.y, begin + size * (part + 1) / gridDim.y};
 }
 
 }  // namespace bitgrove
@@ -29,11 +33,12 @@ using namespace bitgrove;
 
 // sums (n_leaves, 2): int64 fixed point of grad * grad_unit and hess * hess_unit, rounded to even.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    leaf_sums(const int32_t* rows, const int64_t* begins, const int64_t* ends, const int64_t* first_block,
-              int64_t n_leaves, const float* grad, const float* hess, double grad_unit, double hess_unit,
-              int64_t* sums) {
-  const RowRange range = row_range(begins, ends, first_block, n_leaves);
+    leaf_sums(const int32_t* rows, const int64_t* begins, const int64_t* ends, const float* grad, const float* hess,
+              double grad_unit, double hess_unit, int64_t* sums) {
+  const RowRange range = row_range(begins, ends);
+  if (range.begin == range.end) return;
   int64_t grad_sum = 0, hess_sum = 0;
+#pragma unroll 4
   for (int64_t i = range.begin + threadIdx.x; i < range.end; i += THREADS) {
     const int32_t row = rows[i];
     grad_sum += __double2ll_rn(static_cast<double>(grad[row]) * grad_unit);
@@ -43,17 +48,27 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   grad_sum = block_sum(grad_sum, partial);
   hess_sum = block_sum(hess_sum, partial);
   if (threadIdx.x == 0) {
-    atomic_add(sums + 2 * range.leaf, grad_sum);
-    atomic_add(sums + 2 * range.leaf + 1, hess_sum);
+    atomic_add(sums + 2 * blockIdx.x, grad_sum);
+    atomic_add(sums + 2 * blockIdx.x + 1, hess_sum);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     add_leaf_values(double* scores, const int32_t* rows, const int64_t* begins, const int64_t* ends,
-                    const int64_t* first_block, int64_t n_leaves, const double* values) {
-  const RowRange range = row_range(begins, ends, first_block, n_leaves);
-  const double value = values[range.leaf];
-  for (int64_t i = range.begin + threadIdx.x; i < range.end; i += THREADS) scores[rows[i]] += value;
+                    const double* values) {
+  const RowRange range = row_range(begins, ends);
+  const double value = values[blockIdx.x];
+  for (int64_t first = range.begin + threadIdx.x; first < range.end; first += AT_ONCE * THREADS) {
+    int32_t row[AT_ONCE];
+    double score[AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; ++k) row[k] = first + k * THREADS < range.end ? rows[first + k * THREADS] : -1;
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; ++k) score[k] = row[k] >= 0 ? scores[row[k]] : 0.0;
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; ++k)
+      if (row[k] >= 0) scores[row[k]] = score[k] + value;
+  }
 }
 
 // Adds one tree to the scores of binned rows: validation sets, and rows left out by sampling.

@@ -34,7 +34,8 @@ BG_FN void report(Word64* progress, int64_t n_blocks, int left, volatile int64_t
 using namespace bitgrove;
 
 // A warp owns 256 consecutive rows and takes 32 of them at a time.
-extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* rows, int32_t* scratch,
+extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* __restrict__ rows,
+                                                             int32_t* __restrict__ scratch,
                                                              const uint8_t* columns, int64_t column_stride,
                                                              const Split* plan, const int64_t* first_block,
                                                              int64_t n_nodes, int64_t* n_left, Word64* progress,
@@ -46,15 +47,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* rows
   const int64_t n_block = split.end - begin < BLOCK_ROWS ? split.end - begin : BLOCK_ROWS;
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   int32_t mine[ROWS_PER_LANE];
+  int bins[ROWS_PER_LANE];
   unsigned lefts[ROWS_PER_LANE];
   int left_here = 0;
+  // All loads are on their way before the first is waited for.
 #pragma unroll
   for (int k = 0; k < ROWS_PER_LANE; ++k) {
     const int at = warp * WARP_ROWS + k * WARP + lane;
-    const bool inside = at < n_block;
-    mine[k] = inside ? rows[begin + at] : 0;
-    const bool left = inside && goes_left(column[mine[k]], static_cast<int>(split.bin),
-                                          static_cast<int>(split.missing_bin), split.default_left != 0);
+    mine[k] = at < n_block ? rows[begin + at] : -1;
+  }
+#pragma unroll
+  for (int k = 0; k < ROWS_PER_LANE; ++k) bins[k] = mine[k] >= 0 ? column[mine[k]] : 0;
+#pragma unroll
+  for (int k = 0; k < ROWS_PER_LANE; ++k) {
+    const bool left = mine[k] >= 0 && goes_left(bins[k], static_cast<int>(split.bin),
+                                                static_cast<int>(split.missing_bin), split.default_left != 0);
     lefts[k] = __ballot_sync(ALL_LANES, left);
     left_here += __popc(lefts[k]);
   }
@@ -80,7 +87,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* rows
 }
 
 // Every block adds up the counts of its node itself: cheaper than a launch of its own.
-extern "C" __global__ void __launch_bounds__(THREADS) place(int32_t* rows, const int32_t* scratch, const Split* plan,
+extern "C" __global__ void __launch_bounds__(THREADS) place(int32_t* __restrict__ rows,
+                                                            const int32_t* __restrict__ scratch, const Split* plan,
                                                             const int64_t* first_block, int64_t n_nodes,
                                                             const int64_t* n_left) {
   const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
@@ -105,6 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) place(int32_t* rows, const
   const int64_t mine = counts[block.index];
   const int64_t left_to = split.begin + sums[0];
   const int64_t right_to = split.begin + sums[1] + (block.index * BLOCK_ROWS - sums[0]);
+#pragma unroll 4
   for (int64_t i = threadIdx.x; i < n_block; i += THREADS)
     rows[i < mine ? left_to + i : right_to + i - mine] = scratch[begin + i];
 }

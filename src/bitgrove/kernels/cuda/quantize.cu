@@ -80,3 +80,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) sample_rows(uint64_t key, 
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < n_rows) selected[i] = row_hash(key, first_row + static_cast<uint64_t>(i)) < threshold;
 }
+
+extern "C" __global__ void __launch_bounds__(THREADS) all_rows(int32_t* rows, int64_t n_rows) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows; i += step)
+    rows[i] = static_cast<int32_t>(i);
+}
