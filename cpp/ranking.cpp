@@ -5,31 +5,21 @@
 #include <optional>
 #include <vector>
 
-#include "losses.h"
 #include "parallel.h"
+#include "ranking.h"
 #include "rooms.h"
 
 namespace bitgrove {
 namespace {
 
-struct Rules {
-  const double *label_gain, *discount;
-  double sigmoid;
-  int64_t truncation;
-  bool normalise;
-};
-
-struct Query {
-  const double *score, *label;
+struct Query : RankQuery {
   const float* weight;
   float *grad, *hess;
-  int64_t n_rows;
-  double inverse_max_dcg, unit;  // unit: a power of two, from the number of rows
 };
 
 BG_FN int64_t fixed(double x) { return static_cast<int64_t>(std::nearbyint(x)); }
 
-void lambdas_of(const Query& q, const Rules& rules, std::vector<int64_t>& order, std::vector<int64_t>& sums) {
+void lambdas_of(const Query& q, const RankRules& rules, std::vector<int64_t>& order, std::vector<int64_t>& sums) {
   const int64_t n = q.n_rows;
   order.resize(n);
   sums.assign(2 * n, 0);
@@ -41,14 +31,9 @@ void lambdas_of(const Query& q, const Rules& rules, std::vector<int64_t>& order,
     for (int64_t j = i + 1; j < n; ++j) {
       const int64_t a = order[i], b = order[j];
       if (q.label[a] == q.label[b]) continue;
-      const bool a_high = q.label[a] > q.label[b];
-      const int64_t high = a_high ? a : b, low = a_high ? b : a;
-      const double gap = q.score[high] - q.score[low];
-      const double gain = rules.label_gain[static_cast<int64_t>(q.label[high])] -
-                          rules.label_gain[static_cast<int64_t>(q.label[low])];
-      const double weight = pair_weight(gain, rules.discount[i] - rules.discount[j], q.inverse_max_dcg, gap, scaled);
-      const GradientPair pair = pair_lambda(gap, weight, rules.sigmoid);
-      const int64_t lambda = fixed(pair.grad * q.unit), hess = fixed(pair.hess * q.unit);
+      const RankPair pair = rank_pair(q, rules, a, b, i, j, scaled);
+      const int64_t high = pair.upper_is_high ? a : b, low = pair.upper_is_high ? b : a;
+      const int64_t lambda = fixed(pair.lambda), hess = fixed(pair.hess);
       sums[2 * high] += lambda;
       sums[2 * low] -= lambda;
       sums[2 * high + 1] += hess;
@@ -59,8 +44,8 @@ void lambdas_of(const Query& q, const Rules& rules, std::vector<int64_t>& order,
   const double norm = rules.normalise ? query_norm(sum) : 1.0;
   for (int64_t i = 0; i < n; ++i) {
     const double w = q.weight ? static_cast<double>(q.weight[i]) : 1.0;
-    q.grad[i] = to_gradient(((static_cast<double>(sums[2 * i]) / q.unit) * norm) * w);
-    q.hess[i] = to_gradient(((static_cast<double>(sums[2 * i + 1]) / q.unit) * norm) * w);
+    q.grad[i] = rank_gradient(sums[2 * i], q, norm, w);
+    q.hess[i] = rank_gradient(sums[2 * i + 1], q, norm, w);
   }
 }
 
@@ -78,7 +63,7 @@ void rank_gradients(Vector<const double> score, Vector<const double> label, Opti
   for (int64_t q = 0; q < n_queries; ++q)
     require(query_offset(q) <= query_offset(q + 1) &&
             query_offset(q + 1) - query_offset(q) <= static_cast<int64_t>(discount.shape(0)), "bad query offsets");
-  const Rules rules{label_gain.data(), discount.data(), sigmoid, truncation, normalise};
+  const RankRules rules{label_gain.data(), discount.data(), sigmoid, truncation, normalise};
   const double *s = score.data(), *y = label.data(), *inverse = inverse_max_dcg.data(), *units = unit.data();
   const float* w = weight ? weight->data() : nullptr;
   const int64_t* offset = query_offset.data();
@@ -88,8 +73,8 @@ void rank_gradients(Vector<const double> score, Vector<const double> label, Opti
     thread_local std::vector<int64_t> order, sums;
     const int64_t begin = offset[i], n_rows = offset[i + 1] - begin;
     if (n_rows == 0) return;
-    lambdas_of({s + begin, y + begin, w ? w + begin : nullptr, g + begin, h + begin, n_rows, inverse[i], units[i]},
-               rules, order, sums);
+    const Query query{{s + begin, y + begin, n_rows, inverse[i], units[i]}, w ? w + begin : nullptr, g + begin, h + begin};
+    lambdas_of(query, rules, order, sums);
   });
 }
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.device_tables import on_host, take_rows
 from bitgrove.distributed.comm import Comm, feature_block
 from bitgrove.exact_math import hash_key, row_hash
 from bitgrove.row_ids import RowRuns, row_ids
@@ -78,7 +79,7 @@ def fit_edges(
     if n_total > sample_rows:
         limit = np.uint64((sample_rows << 64) // n_total)
         rows = np.flatnonzero(row_hash(hash_key(seed, _SAMPLE_PURPOSE), row_ids(runs)) < limit)
-    edges = _shared_edges([column[rows] for column in columns], max_bin, comm)
+    edges = _shared_edges([on_host(take_rows(column, rows)) for column in columns], max_bin, comm)
     offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
     return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))
 

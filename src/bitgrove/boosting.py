@@ -27,6 +27,7 @@ from bitgrove.callbacks import (
     scores_by_name,
 )
 from bitgrove.dataset import MAX_MAGNITUDE, MIN_WEIGHT, Dataset
+from bitgrove.device_tables import require_device
 from bitgrove.distributed.agreement import agree, check_same_model
 from bitgrove.distributed.comm import Comm, SoloComm, fails_together
 from bitgrove.errors import DataError, DataTypeError, ParameterError
@@ -196,9 +197,10 @@ class Booster:
         else:
             sums = integer_leaf_sums(grown, quantized)
         values = leaf_values(*sums, params)
-        tree = finish_tree(grown, quantized, self.matrix.mapper, values, sums[1])
         scores = self.scores[output]
         backend.add_leaf_values(scores, rows, grown.leaf_begin, grown.leaf_end, values)
+        # A GPU adds the values while the tree is put together.
+        tree = finish_tree(grown, quantized, self.matrix.mapper, values, sums[1])
         if sample is not None:
             left_out = backend.excluded_rows(rows, n_rows)
             backend.add_tree(scores, self.matrix, tree, left_out)
@@ -259,6 +261,7 @@ def bin_training_set(
 
     Not so for a shard: its edges belong to the rows of all ranks, which may be others next time.
     """
+    require_device(dataset.device, backend.name)
     key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
     if comm.size == 1 and key in dataset.binned:
         return dataset.binned[key]

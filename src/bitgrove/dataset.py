@@ -1,7 +1,8 @@
 """Any table becomes columns; labels, weights and query groups are checked.
 
-Owns Dataset. Receives NumPy arrays, lists, pandas, polars, Arrow or SciPy sparse tables; returns a
-list of one-dimensional float32/float64 columns (views where the layout allows) with names.
+Owns Dataset. Receives NumPy arrays, lists, pandas, polars, Arrow or SciPy sparse tables, and arrays
+on a GPU; returns a list of one-dimensional float32/float64 columns (views where the layout allows)
+with names. Columns on a GPU stay there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from bitgrove.device_tables import device_table, is_on_gpu, on_host, take_rows
 from bitgrove.errors import DataError, DataTypeError
 
 Column = NDArray[Any]
@@ -69,6 +71,12 @@ class Dataset:
         self.pieces: list[tuple[int, int]] | None = None
         self.binned: dict[Any, Any] = {}
 
+    @property
+    def device(self) -> str:
+        """Where the columns lie: "cpu", or the name of a GPU."""
+        first = self.columns[0]
+        return "cpu" if isinstance(first, np.ndarray) else f"cuda:{first.device.id}"
+
     @staticmethod
     def joined(datasets: Sequence[Dataset], positions: Sequence[int]) -> Dataset:
         """The rows of several datasets as one shard of a larger table.
@@ -104,7 +112,7 @@ class Dataset:
             return self
         keep = np.flatnonzero(self.weight > 0)
         kept = object.__new__(Dataset)
-        kept.columns = [column[keep] for column in self.columns]
+        kept.columns = [take_rows(column, keep) for column in self.columns]
         kept.n_rows, kept.n_features = len(keep), self.n_features
         kept.feature_names = self.feature_names
         kept.label = None if self.label is None else self.label[keep]
@@ -130,8 +138,13 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 def to_columns(X: Any) -> tuple[list[Column], list[str] | None]:
     """The columns of any table, as float32 or float64, and their names if it has some."""
-    names = column_names(X)
-    if names is not None:
+    names = None if is_on_gpu(X) else column_names(X)
+    if is_on_gpu(X):
+        table = device_table(X)
+        columns = [table[:, feature] for feature in range(table.shape[1])]
+        if not columns:
+            raise DataError("X has 0 feature(s) while a minimum of 1 is required.")
+    elif names is not None:
         columns = _frame_columns(X, names)
         if not columns:
             raise DataError("X has 0 feature(s) while a minimum of 1 is required.")
@@ -233,7 +246,7 @@ def _checked_names(
 
 
 def _vector(values: Any, n_rows: int, name: str) -> NDArray[np.float64]:
-    array = _array(name, values)
+    array = _array(name, on_host(values))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -262,7 +275,7 @@ def _weight(weight: Any, n_rows: int) -> NDArray[np.float32]:
 
 
 def _group(group: Any, n_rows: int) -> NDArray[np.int64]:
-    sizes = np.asarray(group)
+    sizes = np.asarray(on_host(group))
     if n_rows == 0 and sizes.shape == (0,):
         return np.zeros(0, dtype=np.int64)
     if sizes.ndim != 1 or len(sizes) == 0 or sizes.dtype.kind not in "iu":
@@ -276,15 +289,19 @@ def _group(group: Any, n_rows: int) -> NDArray[np.int64]:
 
 
 def rows_for_prediction(X: Any, feature_names: list[str]) -> NDArray[Any]:
-    """X as a C-contiguous float32/float64 table, its columns checked against the model's."""
-    names = column_names(X)
+    """X as a C-contiguous float32/float64 table, its columns checked against the model's.
+
+    On a GPU it may have any strides."""
+    names = None if is_on_gpu(X) else column_names(X)
     n_features = len(feature_names)
     if names is not None and names != feature_names:
         nameless = feature_names == default_names(n_features)
         # Even then: columns that are called f0, f1, ... must come in that order.
         if not nameless or set(names) & set(feature_names):
             raise DataError(_name_difference(names, feature_names))
-    if type(X) in (np.ndarray, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
+    if is_on_gpu(X):
+        table = device_table(X)
+    elif type(X) in (np.ndarray, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
         table = np.ascontiguousarray(X)
     else:
         columns, _ = to_columns(X)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bitgrove.boosting import TrainInfo, train
 from bitgrove.callbacks import Callback
 from bitgrove.dataset import Dataset
+from bitgrove.device_tables import is_on_gpu, on_host
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model import Model
 from bitgrove.params import BY_NAME, resolve
@@ -111,8 +112,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _dataset(self, rows: _Rows, names: list[str] | None = None) -> Dataset:
         """The training data, or with the `names` of its features: validation data."""
         table = self._table(rows.X, reset=names is None)
-        assert_all_finite(target := column_or_1d(rows.y, warn=True), input_name="y")
-        weight = None if rows.weight is None else column_or_1d(rows.weight)
+        assert_all_finite(target := column_or_1d(on_host(rows.y), warn=True), input_name="y")
+        weight = None if rows.weight is None else column_or_1d(on_host(rows.weight))
         if weight is not None and weight.dtype.kind not in "biuf":
             raise DataError(f"sample_weight must hold numbers, got {weight.dtype}")
         check_consistent_length(table, target, weight)
@@ -122,8 +123,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return Dataset(table, label, weight=weight, group=rows.group, feature_names=names)
 
     def _table(self, X: Any, *, reset: bool) -> Any:
-        """Names and number of features checked; data frames are left for Dataset to read."""
-        if hasattr(X, "columns"):
+        """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
+        if hasattr(X, "columns") or is_on_gpu(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")
         return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=False)
@@ -148,7 +149,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _predict(self, predict: str, X: Any) -> Array:
         check_is_fitted(self)
         table = self._table(X, reset=False)
-        return np.asarray(getattr(self.model_, predict)(table, n_jobs=self.n_jobs))
+        return np.asarray(on_host(getattr(self.model_, predict)(table, n_jobs=self.n_jobs)))
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
@@ -187,7 +188,7 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         refit_leaves: bool = True, gradient_scale: str = "max", packed: bool = True,
         scale_pos_weight: float = 1.0, sigmoid: float = 1.0, eval_metric: Metrics = None,
         early_stopping_rounds: int | None = None, first_metric_only: bool = False,
-        n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int = 1024,
+        n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int | None = None,
         frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
         distributed_timeout: float = 60.0, importance_type: str = "gain",
     ) -> None:
@@ -262,7 +263,7 @@ class BitGroveRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         refit_leaves: bool = True, gradient_scale: str = "max", packed: bool = True,
         eval_metric: Metrics = None, early_stopping_rounds: int | None = None,
         first_metric_only: bool = False, n_jobs: int | None = None, device: str = "cpu",
-        histogram_pool_mb: int = 1024, frontier_alpha: float = 0.75, verbosity: int = 0,
+        histogram_pool_mb: int | None = None, frontier_alpha: float = 0.75, verbosity: int = 0,
         progress: bool = False, distributed_timeout: float = 60.0, importance_type: str = "gain",
     ) -> None:
         self._store(locals())
@@ -295,7 +296,7 @@ class BitGroveRanker(_Estimator):
         sigmoid: float = 1.0, lambdarank_truncation_level: int = 30, lambdarank_norm: bool = True,
         label_gain: Sequence[float] | None = None, eval_metric: Metrics = None,
         early_stopping_rounds: int | None = None, first_metric_only: bool = False,
-        n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int = 1024,
+        n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int | None = None,
         frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
         distributed_timeout: float = 60.0, importance_type: str = "gain",
     ) -> None:

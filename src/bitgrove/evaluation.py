@@ -16,6 +16,7 @@ from bitgrove.backends import Backend, BinnedMatrix
 from bitgrove.binning import BinMapper
 from bitgrove.callbacks import Evaluation
 from bitgrove.dataset import Dataset
+from bitgrove.device_tables import require_device
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.metrics import EvalData, make_metric
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 def bin_validation_set(dataset: Dataset, backend: Backend, mapper: BinMapper) -> BinnedMatrix:
     """Bins rows with the edges of the training set; the last binning is kept on the Dataset."""
+    require_device(dataset.device, backend.name)
     key = (backend.name, "validation")
     kept = dataset.binned.get(key)
     if kept is None or kept.mapper is not mapper:

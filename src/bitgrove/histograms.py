@@ -78,12 +78,12 @@ class HistogramPool:
         backend: Backend,
         matrix: BinnedMatrix,
         half_bits: int,
-        budget_mb: int,
+        budget_mb: int | None,
         num_leaves: int,
     ) -> None:
         n_bins = int(matrix.mapper.bin_offset[-1])
         slot_bytes = n_bins * half_bits // 4
-        affordable = (budget_mb << 20) // max(slot_bytes, 1)
+        affordable = ((budget_mb or backend.pool_mb) << 20) // max(slot_bytes, 1)
         self.half_bits = half_bits
         self.n_slots = max(2, min(affordable, 2 * num_leaves))
         self.storage = backend.new_pool(self.n_slots, n_bins, half_bits)

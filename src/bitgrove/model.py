@@ -24,7 +24,7 @@ from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.files import PathLike, write_atomically
 from bitgrove.objectives import scores_to_predictions
 from bitgrove.params import OBJECTIVES
-from bitgrove.predict import predict_leaves, predict_scores
+from bitgrove.predict import GPU_LINKS, choose_gpu, predict_leaves, predict_scores
 from bitgrove.tree import Tree, make_forest
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class Model:
         self.best_iteration = None if best_iteration is None else operator.index(best_iteration)
         self._info = info
         self._forest: Any = None
+        self._device_forests: dict[str, Any] = {}
         _check_outputs(self)
         _check_names_and_params(self)
 
@@ -109,21 +110,38 @@ class Model:
         return np.array(self.classes, dtype=self.classes_dtype)
 
     def predict_raw(
-        self, X: Any, *, num_iteration: int | None = None, n_jobs: int | None = None
+        self,
+        X: Any,
+        *,
+        num_iteration: int | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
     ) -> npt.NDArray[np.float64]:
         """Scores before any link function: (n_rows,), or (n_rows, n_outputs) if multiclass.
 
         `num_iteration` limits the boosting rounds used (0: the base score alone; None: all, or up
         to the best iteration). `n_jobs` is the number of threads (None or -1: all cores).
+        `device` is "cpu", "cuda" or "cuda:1"; None is where the rows of X are. Rows on a GPU give
+        a CuPy array; the bits are the same everywhere.
         """
+        if gpu := choose_gpu(X, device):
+            return self._on_gpu(gpu, X, num_iteration, None)
         scores = self._scores(X, num_iteration, n_jobs)
         return scores if self.objective == "multiclass" else scores[:, 0]
 
     def predict(
-        self, X: Any, *, num_iteration: int | None = None, n_jobs: int | None = None
+        self,
+        X: Any,
+        *,
+        num_iteration: int | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
     ) -> npt.NDArray[np.float64]:
         """Predictions: (n_rows,) probabilities of the second class for binary, values for
-        regression, scores for lambdarank; (n_rows, n_classes) probabilities for multiclass."""
+        regression, scores for lambdarank; (n_rows, n_classes) probabilities for multiclass.
+        The arguments are those of `predict_raw`."""
+        if gpu := choose_gpu(X, device):
+            return self._on_gpu(gpu, X, num_iteration, GPU_LINKS.get(self.objective))
         scores = self._scores(X, num_iteration, n_jobs)
         sigmoid = float(self.params.get("sigmoid", 1.0))
         return scores_to_predictions(self.objective, scores, sigmoid)
@@ -214,6 +232,18 @@ class Model:
         n_used = self._n_used(num_iteration)
         rows = rows_for_prediction(X, self.feature_names)
         return predict_scores(self.forest, rows, self.base_score, n_used, _checked_n_jobs(n_jobs))
+
+    def _on_gpu(self, gpu: str, X: Any, num_iteration: int | None, link: str | None) -> Any:
+        """Scores, or predictions after the link; of the kind (CuPy or NumPy) that X is of."""
+        from bitgrove.backends.cuda_predict import DeviceForest
+
+        n_trees = self._n_used(num_iteration) * self.n_outputs
+        rows = rows_for_prediction(X, self.feature_names)
+        if gpu not in self._device_forests:
+            self._device_forests[gpu] = DeviceForest(self.trees, self.base_score, gpu)
+        forest = self._device_forests[gpu]
+        found = forest.predict(rows, n_trees, link, float(self.params.get("sigmoid", 1.0)))
+        return found if self.objective == "multiclass" else found[:, 0]
 
     def _n_used(self, num_iteration: int | None) -> int:
         if num_iteration is None:

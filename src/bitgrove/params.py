@@ -217,10 +217,11 @@ class TrainParams:
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
         "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
         "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
-    histogram_pool_mb: int = _row("int", 1024, EXECUTION,
-        "Memory for histograms in MiB. Lower it when memory is short: more histograms are then "
-        "built again instead of kept. LightGBM `histogram_pool_size`.",
-        "histogram_pool_size", low=1, high=_MANY, affects_model=False)
+    histogram_pool_mb: int | None = _row("int", None, EXECUTION,
+        "Memory for histograms in MiB, at most. None: 1024 on the CPU, a quarter of the free "
+        "memory on a GPU. With less, more histograms are built again instead of kept. LightGBM "
+        "`histogram_pool_size`.",
+        "histogram_pool_size", low=1, high=_MANY, optional=True, affects_model=False)
     frontier_alpha: float = _row("float", 0.75, EXECUTION,
         "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "
         "a little more work thrown away.", high=1, low_open=True, affects_model=False)

@@ -13,9 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.backends.cuda_module import find_device
+from bitgrove.device_tables import device_of, require_device
+from bitgrove.errors import ParameterError
 from bitgrove.threads import resolve_threads
 
 Rows = NDArray[Any]
+GPU_LINKS = {"binary": "sigmoid", "multiclass": "softmax"}  # as objectives.scores_to_predictions
 
 
 def predict_scores(
@@ -37,3 +41,16 @@ def predict_leaves(forest: Any, rows: Rows, n_jobs: int | None) -> NDArray[np.in
     leaves = np.empty((len(rows), forest.n_trees), dtype=np.int32)
     _core.predict_leaves(forest, rows, leaves, resolve_threads(n_jobs))
     return leaves
+
+
+def choose_gpu(X: Any, device: str | None) -> str | None:
+    """The GPU to predict on; None is the CPU. Without a wish it is where the rows are."""
+    lies_on = device_of(X)
+    if device is None:
+        device = lies_on
+    elif device.partition(":")[0] == "cuda":
+        device = f"cuda:{find_device(device)}"
+    elif device != "cpu":
+        raise ParameterError(f"device={device!r}: allowed are 'cpu', 'cuda' and 'cuda:0', ...")
+    require_device(lies_on, device)
+    return None if device == "cpu" else device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,72 @@ def test_bits(backend: Any, bits: int | None) -> None:
     same(X, (signal(X, 1) > 0.75).astype(float), gradient_bits=bits, num_leaves=63)
 
 
-@pytest.mark.parametrize(("n_rows", "n_features"), [(1, 1), (2, 1), (31, 3), (400, 33), (64, 300)])
+SHAPES = [(1, 1), (2, 1), (31, 3), (400, 33), (64, 300), (500, 2000)]
+
+
+@pytest.mark.parametrize(("n_rows", "n_features"), SHAPES)
 def test_shapes(backend: Any, n_rows: int, n_features: int) -> None:
     X = table(n_rows, n_features, 2)
     y = (np.arange(n_rows) % 3 == 0).astype(float)
     same(X, y, min_child_samples=1)
+
+
+def test_leaves_of_one_row(backend: Any) -> None:
+    X, y = np.arange(64.0)[:, None], np.arange(64) * 3.0
+    alone = {"min_child_samples": 1, "min_child_weight": 0.0, "num_leaves": 64}
+    same(X, y, objective="regression", gradient_bits=None, **alone)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 5, 8, None])
+@pytest.mark.parametrize("objective", ["binary", "regression", "multiclass", "lambdarank"])
+def test_everything_at_once(backend: Any, objective: str, bits: int | None) -> None:
+    """Missing values, weights, samples of rows and features, and early stopping together."""
+    X = table(3000, 7, 5, missing=0.1)
+    grades = np.digitize(signal(X, 5), [0.0, 1.0, 2.0]).astype(float)
+    label = {"binary": (grades > 1).astype(float), "regression": signal(X, 5)}
+    y = label.get(objective, grades)
+    weight = np.random.default_rng(5).integers(0, 5, 3000) / 4
+    is_ranking = objective == "lambdarank"
+    params = {
+        "objective": objective, "gradient_bits": bits, "num_leaves": 15, "n_estimators": 12,
+        "subsample": 0.7, "subsample_freq": 1, "colsample_bytree": 0.7, "learning_rate": 0.5,
+        "early_stopping_rounds": 2, "random_state": 1,
+    }  # fmt: skip
+    models, results = [], []
+    for device in ("cpu", "cuda"):
+        group, valid_group = ([20] * 100, [10] * 100) if is_ranking else (None, None)
+        data = bg.Dataset(X[:2000], y[:2000], weight=weight[:2000], group=group)
+        valid = bg.Dataset(X[2000:], y[2000:], group=valid_group)
+        models.append(bg.train({**params, "device": device}, data, valid_sets=valid))
+        assert models[-1].info is not None
+        results.append(models[-1].info.evals_result)
+    assert models[0].digest() == models[1].digest()
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("bits", [3, None])
+def test_few_histogram_slots(backend: Any, bits: int | None) -> None:
+    """Histograms are thrown away and built again, in several searches per round."""
+    X = table(3000, 300, 6)
+    same(X, (signal(X, 6) > 0.75).astype(float), gradient_bits=bits, histogram_pool_mb=2)
+
+
+def test_memory_is_returned(backend: Any) -> None:
+    cupy = pytest.importorskip("cupy")
+    X = table(200_000, 20, 7)
+
+    def free_bytes() -> int:
+        gc.collect()
+        cupy.get_default_memory_pool().free_all_blocks()
+        return int(cupy.cuda.runtime.memGetInfo()[0])
+
+    def train() -> None:
+        bg.train({**BINARY, "device": "cuda"}, bg.Dataset(X, (X[:, 0] > 0).astype(float)))
+
+    train()  # modules stay loaded
+    before = free_bytes()
+    train()
+    assert before - free_bytes() < 1 << 20
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

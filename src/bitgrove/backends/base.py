@@ -46,6 +46,7 @@ class TreeWork:
 
 class Backend(Protocol):
     name: str
+    pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
 
     def bin_columns(
         self, columns: Sequence[Any], mapper: BinMapper

@@ -64,6 +64,7 @@ def simd_level() -> int:
 
 class CpuBackend:
     name = "cpu"
+    pool_mb = 1024
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_threads = resolve_threads(n_jobs)

@@ -81,7 +81,10 @@ class CudaBackend:
         self._n_processors = int(self.device.attributes["MultiProcessorCount"])
         self._stream = _core.Stream(0)  # CUDA's default stream
         self._num_leaves = params.num_leaves
-        self._pool_bytes = params.histogram_pool_mb << 20
+        with self.device:
+            free, _ = self._cupy.cuda.runtime.memGetInfo()
+        self.pool_mb = max(int(free) >> 22, 1)  # a quarter
+        self._pool_bytes = (params.histogram_pool_mb or self.pool_mb) << 20
         with self._in_use():
             self.memory = memory = DeviceMemory(self._cupy)
             self._mailbox = Mailbox(memory, PinnedMemory(self._cupy), self._stream)

@@ -43,6 +43,7 @@ class ReferenceMatrix:
 
 class ReferenceBackend:
     name = "reference"
+    pool_mb = 1024
 
     def bin_columns(
         self, columns: Sequence[Array], mapper: BinMapper

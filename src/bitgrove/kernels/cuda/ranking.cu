@@ -3,25 +3,15 @@
 // A thread owns a row by its rank and pairs it with the ranks above it, up to the truncation; what
 // the pairs add to the upper rows is first added up over each warp.
 #include "blocks.h"
-#include "losses.h"
+#include "ranking.h"
 
 namespace bitgrove {
 
 constexpr int THREADS = 128;
 
-struct Rules {
-  const double *label_gain, *discount;
-  double sigmoid;
-  int64_t truncation;
-  bool normalise;
-};
-
-struct Query {
-  const double *score, *label;
+struct Query : RankQuery {
   const int32_t* order;  // the row of each rank
   int64_t* sums;         // gradient and hessian of each rank
-  int64_t n_rows;
-  double inverse_max_dcg, unit;
 };
 
 struct FixedPair {
@@ -38,22 +28,17 @@ __device__ void rank_rows(const double* score, int64_t n_rows, int32_t* order) {
   }
 }
 
-// The pair of rank i above rank j: lambda is the pull on the row of the larger label.
-BG_FN FixedPair fixed_pair(const Query& q, const Rules& rules, int64_t i, int64_t j, bool scaled, bool& upper_is_high) {
+BG_FN FixedPair fixed_pair(const Query& q, const RankRules& rules, int64_t i, int64_t j, bool scaled,
+                           bool& upper_is_high) {
   const int64_t a = q.order[i], b = q.order[j];
   if (q.label[a] == q.label[b]) return {0, 0};
-  upper_is_high = q.label[a] > q.label[b];
-  const int64_t high = upper_is_high ? a : b, low = upper_is_high ? b : a;
-  const double gap = q.score[high] - q.score[low];
-  const double gain = rules.label_gain[static_cast<int64_t>(q.label[high])] -
-                      rules.label_gain[static_cast<int64_t>(q.label[low])];
-  const double weight = pair_weight(gain, rules.discount[i] - rules.discount[j], q.inverse_max_dcg, gap, scaled);
-  const GradientPair pair = pair_lambda(gap, weight, rules.sigmoid);
-  return {__double2ll_rn(pair.grad * q.unit), __double2ll_rn(pair.hess * q.unit)};
+  const RankPair pair = rank_pair(q, rules, a, b, i, j, scaled);
+  upper_is_high = pair.upper_is_high;
+  return {__double2ll_rn(pair.lambda), __double2ll_rn(pair.hess)};
 }
 
 // Adds all pairs of the query to its sums; returns this thread's part of sum(-2 lambda).
-__device__ int64_t add_pairs(const Query& q, const Rules& rules, bool scaled) {
+__device__ int64_t add_pairs(const Query& q, const RankRules& rules, bool scaled) {
   int64_t total = 0;
   for (int64_t first = 0; first < q.n_rows; first += THREADS) {
     const int64_t j = first + threadIdx.x;
@@ -98,8 +83,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   rank_rows(score + begin, n_rows, order);
   for (int64_t i = threadIdx.x; i < 2 * n_rows; i += THREADS) sums[i] = 0;
   __syncthreads();
-  const Rules rules{label_gain, discount, sigmoid, truncation, normalise != 0};
-  const Query q{score + begin, label + begin, order, sums, n_rows, inverse_max_dcg[blockIdx.x], unit[blockIdx.x]};
+  const RankRules rules{label_gain, discount, sigmoid, truncation, normalise != 0};
+  const Query q{{score + begin, label + begin, n_rows, inverse_max_dcg[blockIdx.x], unit[blockIdx.x]}, order, sums};
   const bool scaled = rules.normalise && q.score[order[0]] != q.score[order[n_rows - 1]];
   __shared__ int64_t partial[THREADS / WARP];
   __shared__ double norm;
@@ -109,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   for (int64_t rank = threadIdx.x; rank < n_rows; rank += THREADS) {
     const int64_t row = begin + order[rank];
     const double w = weight ? static_cast<double>(weight[row]) : 1.0;
-    grad[row] = to_gradient(((static_cast<double>(__ldcg(sums + 2 * rank)) / q.unit) * norm) * w);
-    hess[row] = to_gradient(((static_cast<double>(__ldcg(sums + 2 * rank + 1)) / q.unit) * norm) * w);
+    grad[row] = rank_gradient(__ldcg(sums + 2 * rank), q, norm, w);
+    hess[row] = rank_gradient(__ldcg(sums + 2 * rank + 1), q, norm, w);
   }
 }

@@ -1,0 +1,67 @@
+"""Prediction on the GPU: the bits of the CPU's, from rows on the host and on the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bitgrove.errors import DataError, ParameterError
+from bitgrove.model import Model
+from cases import CASES
+
+NAMES = ["binary 2 bits", "regression weighted", "multiclass", "ranking", "early stopping"]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def trained(request: Any) -> tuple[Model, Any]:
+    case = CASES[request.param]()
+    return case.train(), np.asarray(case.X)
+
+
+def test_host_rows(backend: Any, trained: tuple[Model, Any]) -> None:
+    model, X = trained
+    for rows in (X, X.astype(np.float32), X[:1], X[:0]):
+        for name in ("predict", "predict_raw"):
+            predict = getattr(model, name)
+            found = predict(rows, device="cuda")
+            assert isinstance(found, np.ndarray)
+            np.testing.assert_array_equal(found, predict(rows))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_first_iterations(backend: Any, trained: tuple[Model, Any], n: int) -> None:
+    model, X = trained
+    expected = model.predict(X, num_iteration=n)
+    np.testing.assert_array_equal(model.predict(X, num_iteration=n, device="cuda"), expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_device_rows(backend: Any, trained: tuple[Model, Any], order: Any) -> None:
+    cupy = pytest.importorskip("cupy")
+    model, X = trained
+    on_device = cupy.asarray(X, order=order)
+    found = model.predict(on_device)
+    assert isinstance(found, cupy.ndarray)
+    np.testing.assert_array_equal(cupy.asnumpy(found), model.predict(X))
+    part = model.predict_raw(on_device[::3], device=backend.name)
+    np.testing.assert_array_equal(cupy.asnumpy(part), model.predict_raw(X[::3]))
+
+
+def test_single_leaves_and_missing_values(backend: Any) -> None:
+    model = CASES["binary 2 bits"]().train(min_split_gain=1e9)
+    assert all(tree.n_splits == 0 for tree in model.trees)
+    rows = np.full((5, model.n_features), np.nan)
+    np.testing.assert_array_equal(model.predict(rows, device="cuda"), model.predict(rows))
+
+
+def test_errors(backend: Any, trained: tuple[Model, Any]) -> None:
+    cupy = pytest.importorskip("cupy")
+    model, X = trained
+    with pytest.raises(DataError, match="the model expects"):
+        model.predict(cupy.zeros((3, model.n_features + 1)))
+    with pytest.raises(DataError, match="this runs on cpu"):
+        model.predict(cupy.asarray(X), device="cpu")
+    with pytest.raises(ParameterError, match="numbered from 0"):
+        model.predict(X, device="cuda:999")
