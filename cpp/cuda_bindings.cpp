@@ -8,6 +8,7 @@
 #include "cuda_rounds.h"
 #include "numpy_arrays.h"
 #include "rooms.h"
+#include "rounds.h"
 
 namespace bitgrove {
 namespace {
@@ -72,7 +73,7 @@ auto find(DeviceRounds& rounds, Vector<const int64_t> slots, Matrix<const double
 void grow(DeviceRounds& rounds, Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
   require(static_cast<int64_t>(missing_bin.shape(0)) == rounds.matrix.n_features, "missing bins differ in length");
   nb::gil_scoped_release release;
-  rounds.grow(frontier, alpha, missing_bin.data());
+  grow_rounds(rounds, frontier, alpha, missing_bin.data());
 }
 
 // (plan with rows per block, block starts, words per bin).

@@ -209,20 +209,4 @@ std::vector<SplitInfo> DeviceRounds::search(const SearchPlan& plan) {
   return found_splits(static_cast<int64_t>(nodes.size()));
 }
 
-void DeviceRounds::grow(Frontier& frontier, double alpha, const int64_t* missing_bin) {
-  const auto search_all = [&] {
-    SearchPlan plan;
-    while (frontier.next_search(plan)) {
-      frontier.record(search(plan).data());
-      plan = {};
-    }
-  };
-  search_all();
-  while (!frontier.next_batch(alpha).empty()) {
-    const std::vector<RowCounts> left = partition(frontier.division_plan(missing_bin));
-    frontier.divide(left.data(), left.data());
-    search_all();
-  }
-}
-
 }  // namespace bitgrove

@@ -64,8 +64,6 @@ class DeviceRounds {
   std::vector<SplitInfo> find(const SearchPlan& plan, int64_t first, int64_t last);
   // A whole plan of the frontier, with the subtractions done on the way of the search.
   std::vector<SplitInfo> search(const SearchPlan& plan);
-  // All rounds of a tree.
-  void grow(Frontier& frontier, double alpha, const int64_t* missing_bin);
 
  private:
   class Upload;
