@@ -366,13 +366,8 @@ class CudaBackend:
         return search
 
     def _tree_rounds(self, work: TreeWork) -> Any:
-        maker = self._rounds
-        rounds = maker.start(max(len(work.pool), self._num_leaves), self._stream)
-        maker.add_matrix(rounds, work.matrix, work.rows)
-        maker.add_pool(rounds, work.pool)
-        maker.add_packed(rounds, work.packed)
-        maker.add_rules(rounds, self._allowed(work.allowed), work.rules)
-        return rounds
+        n_nodes = max(len(work.pool), self._num_leaves)
+        return self._rounds.of_tree(work, self._allowed(work.allowed), n_nodes, self._stream)
 
     @_on_device
     def leaf_sums(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.backends.base import TreeWork
 from bitgrove.backends.cuda_memory import DeviceMemory, PinnedMemory, address_of
 from bitgrove.backends.cuda_module import Kernels
 from bitgrove.binning import BinMapper
@@ -33,9 +34,27 @@ class RoundMaker:
         self._memory, self._pinned, self._kernels = memory, pinned, kernels
         self._n_processors = n_processors
         self._tables: tuple[Any, ...] = (None,)
+        self._last: tuple[Any, Any, Any] = (None, None, None)
+
+    def of_tree(self, work: TreeWork, allowed: Any, n_nodes: int, stream: Any) -> Any:
+        """Rounds of a whole tree; those of the last tree, if only rows and gradients are others."""
+        key = (id(work.pool), id(work.matrix), len(work.rows), work.packed.dtype.itemsize)
+        known, rounds, _ = self._last
+        if known != key:
+            rounds = self.start(n_nodes, stream)
+            self.add_matrix(rounds, work.matrix, work.rows)
+            self.add_pool(rounds, work.pool)
+            self.add_packed(rounds, work.packed)
+            self.add_rules(rounds, allowed, work.rules)
+            self._last = (key, rounds, (work.pool, work.matrix))  # held: ids stay theirs
+        rounds.rows, rounds.packed = address_of(work.rows), address_of(work.packed)
+        rounds.allowed = address_of(allowed)
+        rounds.set_rules(work.rules.as_tuple())
+        return rounds
 
     def start(self, n_nodes: int, stream: Any) -> Any:
         """Rounds of at most n_nodes nodes; what a verb needs is added by the functions below."""
+        self._last = (None, None, None)  # its buffers may be replaced
         rounds = _core.DeviceRounds()
         rounds.stream, rounds.n_processors = stream, self._n_processors
         buffers = rounds.buffers
