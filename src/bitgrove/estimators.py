@@ -22,7 +22,7 @@ from bitgrove.dataset import Dataset
 from bitgrove.device_tables import is_on_gpu, on_host
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model import Model
-from bitgrove.params import BY_NAME, resolve
+from bitgrove.params import BY_NAME, TrainParams, resolve
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -73,8 +73,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _store(self, given: dict[str, Any]) -> None:
         """Keep the arguments of __init__ untouched, as scikit-learn asks; fit checks them."""
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
+        self.__dict__.update({name: value for name, value in given.items() if name != "self"})
 
     def _fit(
         self,
@@ -83,31 +82,43 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         eval_names: Sequence[str] | None,
         callbacks: Sequence[Callback] | None,
     ) -> Self:
+        train_set = self._dataset(rows)
+        valid_sets = [self._dataset(others, train_set.feature_names) for others in valid]
+        params = self._params(has_valid=bool(valid_sets))
+        model = train(
+            params, train_set, valid_sets=valid_sets, valid_names=eval_names, callbacks=callbacks
+        )
+        self._keep(model)
+        return self
+
+    def _params(self, *, has_valid: bool) -> TrainParams:
+        """The checked parameters, for the classes that were learnt."""
         if self.importance_type not in ("gain", "split"):
             raise ParameterError(
                 f"importance_type={self.importance_type!r}: must be one of 'gain', 'split'"
             )
-        train_set = self._dataset(rows)
-        valid_sets = [self._dataset(others, train_set.feature_names) for others in valid]
-        given = self.get_params(deep=False)
-        given["random_state"] = _seed(self.random_state)
-        known = {name: value for name, value in given.items() if name in BY_NAME}
-        params = resolve({**known, **self._objective()})
-        if params.early_stopping_rounds is not None and not valid_sets:
+        seed = {"random_state": _seed(self.random_state)}
+        params = resolve({**self._given(), **seed, **self._objective()})
+        if params.early_stopping_rounds is not None and not has_valid:
             raise ParameterError(
                 f"early_stopping_rounds={params.early_stopping_rounds} needs validation data: "
                 "give fit an eval_set=(X, y)"
             )
-        model = train(
-            params, train_set, valid_sets=valid_sets, valid_names=eval_names, callbacks=callbacks
-        )
+        return params
+
+    def _given(self) -> dict[str, Any]:
+        """The parameters that train() knows."""
+        given = self.get_params(deep=False)
+        return {name: value for name, value in given.items() if name in BY_NAME}
+
+    def _keep(self, model: Model) -> None:
+        """Sets the fitted attributes."""
         info = model.info or TrainInfo()
         self.model_ = self._named_outputs(model)
         self.n_iter_ = model.n_iterations
         self.best_iteration_ = model.best_iteration
         self.best_score_ = info.best_score
         self.evals_result_ = info.evals_result
-        return self
 
     def _dataset(self, rows: _Rows, names: list[str] | None = None) -> Dataset:
         """The training data, or with the `names` of its features: validation data."""
@@ -117,8 +128,6 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         if weight is not None and weight.dtype.kind not in "biuf":
             raise DataError(f"sample_weight must hold numbers, got {weight.dtype}")
         check_consistent_length(table, target, weight)
-        if weight is not None and not weight.any():
-            raise DataError("all sample weights are zero")
         label = self._label(target) if names else self._learn_label(target, weight)
         return Dataset(table, label, weight=weight, group=rows.group, feature_names=names)
 
@@ -214,8 +223,10 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         check_classification_targets(target)
         # Rows without weight count as absent, so a class that only they have is no class.
         classes = np.unique(target if weight is None else target[weight > 0])
-        if len(classes) < 2:
-            raise DataError(f"y holds {len(classes)} class (weights of 0 aside); 2 are needed")
+        if len(classes) == 0:
+            raise DataError("all sample weights are zero")
+        if len(classes) == 1:
+            raise DataError("y holds 1 class (weights of 0 aside); 2 are needed")
         if classes.dtype.kind not in "biufUO":
             raise DataError(f"y has labels of type {classes.dtype}; use strings or numbers")
         if classes.dtype.kind == "O":  # strings, but maybe of NumPy's own type
@@ -330,10 +341,10 @@ class BitGroveRanker(_Estimator):
             eval_qid=eval_qid,
         )
         valid = [
-            _Rows(pair[0], pair[1], weight, _query_sizes(pair[1], sizes, ids))
+            _Rows(pair[0], pair[1], weight, self._queries(pair[1], sizes, ids))
             for pair, weight, sizes, ids in each
         ]
-        rows = _Rows(X, y, sample_weight, _query_sizes(y, group, qid))
+        rows = _Rows(X, y, sample_weight, self._queries(y, group, qid))
         return self._fit(rows, valid, eval_names, callbacks)
 
     def predict(self, X: Any) -> Array:
@@ -342,6 +353,9 @@ class BitGroveRanker(_Estimator):
 
     def _objective(self) -> dict[str, object]:
         return {"objective": "lambdarank"}
+
+    def _queries(self, y: Any, group: Any, qid: Any) -> Any:
+        return _query_sizes(y, group, qid)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,0 +1,261 @@
+"""The estimators on Dask collections: `pip install bitgrove[dask]`.
+
+    from bitgrove.dask import BitGroveClassifier
+
+They are the estimators of bitgrove.estimators with `fit` on Dask arrays, data frames and series, on
+the workers of a Client, and lazy predictions. The model has the bytes of a fit on the concatenated
+partitions. Owns the conventions; how a cluster trains is in bitgrove.distributed.dask_training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bitgrove import estimators
+from bitgrove.callbacks import Callback
+from bitgrove.dataset import column_names, default_names
+from bitgrove.errors import DataError, DataTypeError, ParameterError
+from bitgrove.estimators import _Rows
+from bitgrove.params import resolve
+
+try:
+    import dask
+    import dask.array as da
+    from distributed import Client, get_client
+except ModuleNotFoundError as error:
+    raise ImportError(f"bitgrove.dask needs Dask: pip install 'bitgrove[dask]' ({error})") from None
+
+from bitgrove.distributed.dask_data import Part, is_collection, load_parts, whole_rows
+from bitgrove.distributed.dask_rows import check_queries, facts_of, learn_classes, to_dataset
+from bitgrove.distributed.dask_training import Job, train_on_workers
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["BitGroveClassifier", "BitGroveRanker", "BitGroveRegressor"]
+
+Array = npt.NDArray[Any]
+
+
+class _DaskEstimator(estimators._Estimator):
+    """What the Dask estimators share; `_local` is the estimator they are the Dask form of."""
+
+    _local: type[estimators._Estimator]
+    client: Client | None
+
+    def __init_subclass__(cls) -> None:
+        """__init__ takes what the local estimator takes, and a client."""
+        if "_local" not in vars(cls):
+            return
+
+        def __init__(self: _DaskEstimator, *, client: Client | None = None, **params: Any) -> None:
+            cls._local.__init__(self, **params)
+            self.client = client
+
+        local = signature(cls._local.__init__)
+        client = Parameter("client", Parameter.KEYWORD_ONLY, default=None)
+        together = local.replace(parameters=[*local.parameters.values(), client])
+        __init__.__signature__ = together  # type: ignore[attr-defined]
+        cls.__init__ = __init__  # type: ignore[assignment]
+
+    @property
+    def client_(self) -> Client:
+        """The client that fit uses: the parameter, or the current one."""
+        if self.client is not None:
+            return self.client
+        try:
+            return get_client()
+        except ValueError:
+            raise ParameterError(
+                "client=None: there is no current Dask client; make a dask.distributed.Client"
+            ) from None
+
+    def to_local(self) -> Any:
+        """The ordinary estimator with the same parameters and, once fitted, the same model."""
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
+        local = self._local(**params)
+        local.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
+        return local
+
+    def __sklearn_clone__(self) -> Any:
+        params = self.get_params(deep=False)
+        client = params.pop("client")  # shared, not copied
+        return type(self)(client=client, **{k: clone(v, safe=False) for k, v in params.items()})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the client, which belongs to this process."""
+        return {**super().__getstate__(), "client": None}
+
+    def _fit(
+        self,
+        rows: _Rows,
+        valid: Sequence[_Rows],
+        eval_names: Sequence[str] | None,
+        callbacks: Sequence[Callback] | None,
+    ) -> Self:
+        client = self.client_
+        if client.asynchronous:
+            raise ParameterError("client: fit needs a Client that is not asynchronous")
+        resolve({**self._given(), "random_state": 0})  # errors before the data are computed
+        names = self._learn_columns(rows.X)
+        with_classes = isinstance(self, BitGroveClassifier)
+        tables = [_collections("", rows), *(_collections("eval_", other) for other in valid)]
+        parts = load_parts(client, tables, partial(facts_of, with_classes))
+        if not parts[0]:
+            raise DataError("X has 0 sample(s) while a minimum of 1 is required.")
+        for table in parts:
+            check_queries(table)
+        self._learn_values(parts[0])
+        local = self.to_local()
+        vars(local).pop("model_", None)  # of an earlier fit: not to be sent around
+        params = self._params(has_valid=bool(valid))
+        dataset_of = partial(to_dataset, local, names)
+        job = Job(params, names, dataset_of, eval_names, list(callbacks or []))
+        self._keep(train_on_workers(client, job, parts))
+        return self
+
+    def _learn_columns(self, X: Any) -> list[str]:
+        """Checks and keeps number and names of the features, as for a table in memory."""
+        if not is_collection(X) or X.ndim != 2:
+            raise DataTypeError(
+                "X must be a Dask array of two dimensions or a Dask DataFrame, "
+                f"got {type(X).__name__}"
+            )
+        n_features = X.shape[1]
+        if hasattr(X, "columns"):
+            validate_data(self, X._meta, skip_check_array=True)
+        else:
+            validate_data(self, np.zeros((1, n_features)))
+        return column_names(X) or default_names(n_features)
+
+    def _learn_values(self, parts: Sequence[Part]) -> None:
+        """Classes of all partitions, where there are classes."""
+
+    def _lazily(self, method: str, X: Any, dtype: Any, n_columns: int | None = None) -> da.Array:
+        """The method's result on each partition, as a Dask array; nothing is computed yet."""
+        tail = () if n_columns is None else (n_columns,)
+        local = self.to_local()
+        if local.n_jobs is None:  # Dask runs as many partitions at once as there are cores
+            local.set_params(n_jobs=1)
+        given: dict[str, Any] = {"local": dask.delayed(local, traverse=False), "method": method}
+        given["meta"] = given["empty"] = np.empty((0, *tail), dtype=dtype)
+        if hasattr(X, "columns"):
+            return X.map_partitions(_predict_block, **given)
+        X = whole_rows(X)
+        shape = {"chunks": (X.chunks[0], tail)} if tail else {"drop_axis": 1}
+        return X.map_blocks(_predict_block, dtype=dtype, **given, **shape)
+
+
+def _predict_block(block: Any, local: Any, method: str, empty: Array) -> Array:
+    if block.shape[0] == 0:
+        return empty
+    return np.asarray(getattr(local, method)(block), dtype=empty.dtype)
+
+
+def _collections(prefix: str, rows: _Rows) -> dict[str, Any]:
+    """A table's collections under the names that errors and workers know them by."""
+    given = {"X": rows.X, "y": rows.y, "sample_weight": rows.weight, **(rows.group or {})}
+    for name, collection in given.items():
+        if collection is not None and not is_collection(collection):
+            raise DataTypeError(
+                f"{prefix}{name}: must be a Dask array, DataFrame or Series, "
+                f"got {type(collection).__name__}"
+            )
+    return given
+
+
+class BitGroveClassifier(_DaskEstimator, estimators.BitGroveClassifier):
+    """bitgrove.BitGroveClassifier for Dask collections.
+
+    `client` is the Dask client to train with (None: the current one); all other parameters are
+    those of the ordinary estimator. X, y, weights and `eval_set` are Dask arrays, data frames or
+    series with matching partitions.
+    """
+
+    _local = estimators.BitGroveClassifier
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row: a lazy Dask array for a Dask collection."""
+        check_is_fitted(self)
+        if not is_collection(X):
+            return super().predict(X)
+        return self._lazily("predict", X, self.classes_.dtype)
+
+    def predict_proba(self, X: Any) -> Any:
+        """(n_rows, n_classes) probabilities, in the order of `classes_`; lazy as in predict."""
+        check_is_fitted(self)
+        if not is_collection(X):
+            return super().predict_proba(X)
+        return self._lazily("predict_proba", X, np.float64, self.n_classes_)
+
+    def decision_function(self, X: Any) -> Any:
+        """Raw scores: (n_rows,), or (n_rows, n_classes) beyond two classes; lazy as in predict."""
+        check_is_fitted(self)
+        if not is_collection(X):
+            return super().decision_function(X)
+        n_columns = None if self.n_classes_ == 2 else self.n_classes_
+        return self._lazily("decision_function", X, np.float64, n_columns)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted right; computed at once."""
+        (predicted,) = dask.compute(self.predict(X))
+        target, weight = dask.compute(y, sample_weight)
+        return float(accuracy_score(target, predicted, sample_weight=weight))
+
+    def _learn_values(self, parts: Sequence[Part]) -> None:
+        self._learn_label(learn_classes(parts), None)
+
+
+class BitGroveRegressor(_DaskEstimator, estimators.BitGroveRegressor):
+    """bitgrove.BitGroveRegressor for Dask collections.
+
+    `client` is the Dask client to train with (None: the current one); all other parameters are
+    those of the ordinary estimator. X, y, weights and `eval_set` are Dask arrays, data frames or
+    series with matching partitions.
+    """
+
+    _local = estimators.BitGroveRegressor
+
+    def predict(self, X: Any) -> Any:
+        """The predicted value of each row: a lazy Dask array for a Dask collection."""
+        check_is_fitted(self)
+        return self._lazily("predict", X, np.float64) if is_collection(X) else super().predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R²; computed at once."""
+        (predicted,) = dask.compute(self.predict(X))
+        target, weight = dask.compute(y, sample_weight)
+        return float(r2_score(target, predicted, sample_weight=weight))
+
+
+class BitGroveRanker(_DaskEstimator, estimators.BitGroveRanker):
+    """bitgrove.BitGroveRanker for Dask collections.
+
+    `client` is the Dask client to train with (None: the current one); all other parameters are
+    those of the ordinary estimator. `group` holds, in each of its partitions, the sizes of the
+    queries in that partition of X; or `qid` a query id for each row. A query lies whole in one
+    partition.
+    """
+
+    _local = estimators.BitGroveRanker
+
+    def predict(self, X: Any) -> Any:
+        """A score for each row: a lazy Dask array for a Dask collection."""
+        check_is_fitted(self)
+        return self._lazily("predict", X, np.float64) if is_collection(X) else super().predict(X)
+
+    def _queries(self, y: Any, group: Any, qid: Any) -> dict[str, Any]:
+        if (group is None) == (qid is None):
+            raise DataError(
+                "give either group (rows per query, by partition) or qid (a query id per row)"
+            )
+        return {"group": group} if qid is None else {"qid": qid}

@@ -1,0 +1,259 @@
+"""Training on Dask: the bytes of one machine, for any number of workers and any partitions."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from distributed import Client, get_worker
+from sklearn.base import clone
+
+import bitgrove as bg
+import bitgrove.dask as bgd
+from bitgrove.errors import DataError, DataTypeError, ParameterError
+from cases import CASES, signal, table
+from dask_cases import cluster_of, fit_dask, fit_solo, in_blocks
+
+USED: list[str] = []
+
+
+def note_worker(_: object) -> None:
+    USED.append(get_worker().address)
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def some_workers(request: pytest.FixtureRequest) -> Iterator[tuple[int, Client]]:
+    with cluster_of(request.param) as client:
+        yield request.param, client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Two workers, threads of this process."""
+    with cluster_of(2) as client:
+        yield client
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_digests_equal_solo(name: str, some_workers: tuple[int, Client]) -> None:
+    """Uneven partitions, as the scheduler deals them out: rarely neighbours on a worker."""
+    n_workers, client = some_workers
+    case = CASES[name]()
+    USED.clear()
+    fitted = fit_dask(case, client, case._borders(7)[:-1], [note_worker])
+    solo = fit_solo(case)
+    assert fitted.model_.digest() == solo.model_.digest()
+    assert fitted.evals_result_ == solo.evals_result_
+    assert fitted.best_iteration_ == solo.best_iteration_
+    assert len(set(USED)) == n_workers
+
+
+@pytest.mark.parametrize(
+    "borders",
+    [[0], [0, 300, 600], [0, 0, 450, 450], list(range(0, 900, 30)), [0, 899, 900]],
+    ids=["one", "even", "empty", "many", "one row"],
+)
+def test_any_partitions(client: Client, borders: list[int]) -> None:
+    case = CASES["binary sampled"]()
+    fitted = fit_dask(case, client, borders)
+    assert fitted.model_.digest() == fit_solo(case).model_.digest()
+    X = in_blocks(case.X, borders)
+    expected = fit_solo(case).predict_proba(case.X)
+    np.testing.assert_array_equal(fitted.predict_proba(X).compute(), expected)
+
+
+def test_more_workers_than_partitions() -> None:
+    case = CASES["ranking early stopping"]()
+    with cluster_of(4) as client:
+        fitted = fit_dask(case, client, [0, int(np.cumsum(case.group)[20])])
+    assert fitted.model_.digest() == fit_solo(case).model_.digest()
+
+
+@pytest.mark.parametrize("classes", [["no", "yes"], ["c", "a", "bb"], [7, -1], [0.5, 1.5]])
+def test_classes_are_agreed_over_partitions(client: Client, classes: list[Any]) -> None:
+    """Sorted by label: no partition sees all classes."""
+    X = table(300, 4, 0)
+    codes = np.sort(np.digitize(signal(X, 0), [0.0, 1.5][: len(classes) - 1]))
+    y = np.array(sorted(classes))[codes]
+    if isinstance(classes[0], float):
+        y = (2 * y).astype(np.int64).astype(np.float64)
+    borders = [0, 50, 200]
+    fitted = bgd.BitGroveClassifier(n_estimators=3, client=client).fit(
+        in_blocks(X, borders), in_blocks(y, borders)
+    )
+    solo = bg.BitGroveClassifier(n_estimators=3).fit(X, y)
+    assert fitted.model_.digest() == solo.model_.digest()
+    assert fitted.classes_.tolist() == solo.classes_.tolist()
+    predicted = fitted.predict(in_blocks(X, borders))
+    assert isinstance(predicted, da.Array) and predicted.dtype == solo.classes_.dtype
+    np.testing.assert_array_equal(predicted.compute(), solo.predict(X))
+    scores = fitted.decision_function(in_blocks(X, borders))
+    np.testing.assert_array_equal(scores.compute(), solo.decision_function(X))
+    assert scores.shape == solo.decision_function(X).shape
+    assert fitted.score(in_blocks(X, borders), in_blocks(y, borders)) == solo.score(X, y)
+
+
+def test_data_frames_and_mixed_types(client: Client) -> None:
+    """Nullable, narrow and boolean columns; one partition's types differ from another's."""
+    X = table(400, 3, 1)
+    frame = pd.DataFrame(
+        {
+            "wide": X[:, 0],
+            "narrow": X[:, 1].astype(np.float32),
+            "count": pd.array(np.arange(400) % 7, dtype="Int16"),
+            "flag": X[:, 2] > 0,
+        }
+    )
+    frame.loc[5:9, "count"] = pd.NA
+    y = pd.Series(signal(X, 1), name="target")
+    pieces = [frame[:150], frame[150:150], frame[150:]]
+    pieces[2] = pieces[2].astype({"wide": "float32", "flag": "int8"})
+    meta = frame.iloc[:0]
+    targets = [y[:150], y[150:150], y[150:]]
+    lazy = dd.from_map(lambda i: pieces[i], range(3), meta=meta, enforce_metadata=False)
+    target = dd.from_map(lambda i: targets[i], range(3), meta=y[:0])
+    fitted = bgd.BitGroveRegressor(n_estimators=4, client=client).fit(lazy, target)
+    whole = pd.concat(pieces).astype({"wide": float, "flag": "int8"})
+    solo = bg.BitGroveRegressor(n_estimators=4).fit(whole, y)
+    assert fitted.model_.digest() == solo.model_.digest()
+    assert fitted.feature_names_in_.tolist() == list(frame)
+    predicted = fitted.predict(lazy)
+    assert isinstance(predicted, da.Array) and np.isnan(predicted.shape[0])
+    np.testing.assert_array_equal(predicted.compute(), solo.predict(whole))
+    assert fitted.score(lazy, target) == solo.score(whole, y)
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(lazy.rename(columns={"wide": "broad"})).compute()
+
+
+def test_sparse_blocks(client: Client) -> None:
+    X = np.where(table(200, 4, 2) > 0.5, table(200, 4, 2), 0.0)
+    y = signal(X, 2)
+    lazy = in_blocks(X, [0, 80]).map_blocks(scipy.sparse.csr_matrix)
+    fitted = bgd.BitGroveRegressor(n_estimators=3, client=client).fit(lazy, in_blocks(y, [0, 80]))
+    assert fitted.model_.digest() == bg.BitGroveRegressor(n_estimators=3).fit(X, y).model_.digest()
+
+
+def test_categories_are_refused_as_elsewhere(client: Client) -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": pd.Categorical(["x", "y", "x"])})
+    lazy, y = dd.from_pandas(frame, npartitions=2), dd.from_pandas(pd.Series([0, 1, 0]), 2)
+    with pytest.raises(DataError, match="'c' has type category"):
+        bg.BitGroveRegressor().fit(frame, [0, 1, 0])
+    with pytest.raises(DataError, match=r"worker .*partition .*'c' has type category"):
+        bgd.BitGroveRegressor(client=client).fit(lazy, y)
+
+
+def test_rows_without_weight_are_absent(client: Client) -> None:
+    """Also where they are a whole partition, or all rows of a class."""
+    X = table(300, 3, 3)
+    y = np.array(["a", "b"])[(signal(X, 3) > 0.5).astype(int)]
+    weight = np.random.default_rng(0).integers(0, 3, size=300).astype(float)
+    weight[:100] = 0.0
+    y[:10] = "never"
+    borders = [0, 100, 170]
+    fitted = bgd.BitGroveClassifier(n_estimators=4, subsample=0.7, client=client)
+    fitted.fit(*(in_blocks(a, borders) for a in (X, y, weight)))
+    solo = bg.BitGroveClassifier(n_estimators=4, subsample=0.7).fit(X, y, weight)
+    assert fitted.model_.digest() == solo.model_.digest()
+
+
+def test_queries_by_id(client: Client) -> None:
+    case = CASES["ranking"]()
+    assert case.group is not None
+    qid = np.repeat(np.arange(len(case.group)), case.group)
+    border = int(np.cumsum(case.group)[30])
+    X, y, ids = (in_blocks(a, [0, border]) for a in (case.X, case.y, qid))
+    ranker = bgd.BitGroveRanker(n_estimators=3, client=client)
+    solo = bg.BitGroveRanker(n_estimators=3).fit(case.X, case.y, group=case.group)
+    assert ranker.fit(X, y, qid=ids).model_.digest() == solo.model_.digest()
+    np.testing.assert_array_equal(ranker.predict(X).compute(), solo.predict(case.X))
+    with pytest.raises(DataError, match=r"query \d+ has rows in partitions 0 and 1"):
+        ranker.fit(*(in_blocks(a, [0, border + 1]) for a in (case.X, case.y)),
+                   qid=in_blocks(qid, [0, border + 1]))  # fmt: skip
+    with pytest.raises(DataError, match="either group"):
+        ranker.fit(X, y)
+    with pytest.raises(DataError, match=r"partition \d .*group sizes add up to"):
+        ranker.fit(X, y, group=in_blocks(case.group, [0, 30]))
+
+
+def test_bad_input_says_what_is_wrong(client: Client) -> None:
+    X, y = in_blocks(np.ones((10, 2)), [0, 5]), in_blocks(np.arange(10.0), [0, 5])
+    regressor = bgd.BitGroveRegressor(client=client, n_estimators=1)
+    with pytest.raises(DataTypeError, match="X must be a Dask array"):
+        regressor.fit(np.ones((10, 2)), y)
+    with pytest.raises(DataTypeError, match="y: must be a Dask array"):
+        regressor.fit(X, np.arange(10.0))
+    with pytest.raises(DataTypeError, match="eval_y: must be"):
+        regressor.fit(X, y, eval_set=[(X, [1, 2])])
+    with pytest.raises(DataError, match="y has 1 partitions but X has 2"):
+        regressor.fit(X, in_blocks(np.arange(9.0), [0]))
+    with pytest.raises(DataError, match=r"partition 1 .*inconsistent numbers of samples"):
+        regressor.fit(X, in_blocks(np.arange(9.0), [0, 5]))
+    with pytest.raises(ParameterError, match="num_leaves=1"):
+        regressor.set_params(num_leaves=1).fit(X, y)
+    with pytest.raises(ParameterError, match="early_stopping_rounds=3 needs validation data"):
+        bgd.BitGroveRegressor(client=client, early_stopping_rounds=3).fit(X, y)
+    with pytest.raises(DataError, match="0 sample"):
+        bgd.BitGroveRegressor(client=client).fit(X[:0], y[:0])
+    with pytest.raises(DataError, match="text in some partitions"):
+        mixed = [dask.delayed(np.array(b)) for b in ([0, 1, 0, 1, 0], ["a", "b", "a", "b", "a"])]
+        labels = da.concatenate([da.from_delayed(b, (5,), dtype=object) for b in mixed])
+        bgd.BitGroveClassifier(client=client).fit(X, labels)
+    with pytest.raises(TypeError, match="num_leafs"):
+        bgd.BitGroveRegressor(num_leafs=3)
+
+
+def test_scikit_learn_conventions(client: Client) -> None:
+    X, y = table(100, 3, 4), signal(table(100, 3, 4), 4)
+    regressor = bgd.BitGroveRegressor(n_estimators=2, num_leaves=7, client=client)
+    assert regressor.get_params() == {
+        **bg.BitGroveRegressor(n_estimators=2, num_leaves=7).get_params(),
+        "client": client,
+    }
+    copy = clone(regressor)
+    assert copy.client is client and copy.num_leaves == 7 and copy is not regressor
+    assert repr(clone(regressor).set_params(client=None)) == (
+        "BitGroveRegressor(n_estimators=2, num_leaves=7)"
+    )
+    with pytest.raises(ValueError, match="not fitted"):
+        regressor.predict(in_blocks(X, [0]))
+    regressor.fit(in_blocks(X, [0, 40]), in_blocks(y, [0, 40]))
+    local = regressor.to_local()
+    assert type(local) is bg.BitGroveRegressor and local.get_params()["num_leaves"] == 7
+    np.testing.assert_array_equal(local.predict(X), regressor.predict(X))
+    restored = pickle.loads(pickle.dumps(regressor))
+    assert restored.client is None and restored.model_ == regressor.model_
+    np.testing.assert_array_equal(
+        restored.predict(in_blocks(X, [0, 9])).compute(), local.predict(X)
+    )
+    assert regressor.model_.info is not None and regressor.model_.info.rounds_per_tree
+
+
+def test_the_current_client_is_used(client: Client) -> None:
+    assert bgd.BitGroveRegressor().client_ is client
+    with client.as_current():
+        assert bgd.BitGroveRegressor().client_ is client
+
+
+def test_progress_is_shown_once_at_the_client(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASES["early stopping"]()
+    case.params |= {"verbosity": 1, "early_stopping_rounds": 40, "n_estimators": 4}
+    fit_dask(case, client, [0, 400])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "valid_0 auc" in line]
+    assert [line.split("]")[0] for line in lines] == ["[1", "[2", "[3", "[4"]
+
+
+def test_a_callback_on_any_worker_stops_all(client: Client) -> None:
+    case = CASES["regression"]()
+    stop = [lambda state: state.iteration == 3]
+    fitted = fit_dask(case, client, [0, 200, 400, 600], stop)
+    assert fitted.n_iter_ == 3
