@@ -15,8 +15,9 @@ from bitgrove.tree import Tree
 
 Array = NDArray[Any]
 I64 = NDArray[np.int64]
-# Rows of a part of the largest leaf, and the most parts: small leaves have as many.
-_PART_ROWS, _MOST_PARTS = 1024, 128
+# Rows of a part of an average leaf: many, so that a thread has several loads under way, but not so
+# many that blocks are too few for a GPU. The largest leaf's parts must not keep the others waiting.
+_LEAST_PART, _MOST_PART, _LARGEST_PART, _ENOUGH_BLOCKS = 256, 1024, 16384, 1024
 # Mirrors BinnedSplit in kernels/cuda/leaves.cu.
 _BINNED_SPLIT = np.dtype(
     [("feature", "<i4"), ("left", "<i4"), ("right", "<i4"), ("bin", "u1"), ("missing_bin", "u1"),
@@ -26,8 +27,11 @@ _BINNED_SPLIT = np.dtype(
 
 def leaf_grid(begins: I64, ends: I64) -> tuple[int, int]:
     """Blocks for the kernels over leaves: every leaf is cut into the same number of parts."""
-    largest = int((ends - begins).max())
-    return len(begins), min(max(-(-largest // _PART_ROWS), 1), _MOST_PARTS)
+    sizes = ends - begins
+    n_rows, largest = int(sizes.sum()), int(sizes.max())
+    part_rows = min(max(n_rows // _ENOUGH_BLOCKS, _LEAST_PART), _MOST_PART)
+    n_parts = max(n_rows // (len(sizes) * part_rows), largest // _LARGEST_PART, 1)
+    return len(sizes), min(n_parts, 65535)  # the limit of a grid's second axis
 
 
 def binned_splits(tree: Tree, missing_bin: I64) -> Array:
