@@ -41,33 +41,61 @@ void elementwise(Vector<const double> score, Vector<const double> label, Optiona
   });
 }
 
-// scores, grad and hess are (n_classes, n_rows).
+// Rows of a softmax that are worked on together: class by class, so that rows share instructions.
+constexpr int64_t SOFTMAX_ROWS = 256;
+
+struct SoftmaxArrays {  // (n_classes, n_rows), and one entry per row
+  const double* scores;
+  const double* label;
+  const float* weight;  // null: one everywhere
+  float *grad, *hess;
+  int64_t n_classes, n_rows;
+};
+
+// `p` has room for a block's probabilities of all classes.
+BG_FN void softmax_block(const SoftmaxArrays& arrays, int64_t begin, int64_t n, double* p) {
+  double top[SOFTMAX_ROWS], total[SOFTMAX_ROWS] = {}, weight[SOFTMAX_ROWS];
+  const double* scores = arrays.scores + begin;
+  const double* label = arrays.label + begin;
+  std::copy_n(scores, n, top);
+  for (int64_t k = 1; k < arrays.n_classes; ++k)
+    for (int64_t i = 0; i < n; ++i) top[i] = std::max(top[i], scores[k * arrays.n_rows + i]);
+  for (int64_t k = 0; k < arrays.n_classes; ++k)
+    for (int64_t i = 0; i < n; ++i) {
+      p[k * SOFTMAX_ROWS + i] = exact_exp(scores[k * arrays.n_rows + i] - top[i]);
+      total[i] = total[i] + p[k * SOFTMAX_ROWS + i];
+    }
+  if (arrays.weight)
+    std::copy_n(arrays.weight + begin, n, weight);
+  else
+    std::fill_n(weight, n, 1.0);
+  const double factor = static_cast<double>(arrays.n_classes) / static_cast<double>(arrays.n_classes - 1);
+  for (int64_t k = 0; k < arrays.n_classes; ++k) {
+    float *grad = arrays.grad + k * arrays.n_rows + begin, *hess = arrays.hess + k * arrays.n_rows + begin;
+    for (int64_t i = 0; i < n; ++i) {
+      const double pk = p[k * SOFTMAX_ROWS + i] / total[i];
+      const GradientPair pair = softmax_pair(pk, label[i] == static_cast<double>(k), factor);
+      grad[i] = to_gradient(pair.grad * weight[i]);
+      hess[i] = to_gradient(pair.hess * weight[i]);
+    }
+  }
+}
+
 void softmax(Matrix<const double> scores, Vector<const double> label, Optional<const float> weight,
-             Matrix<float> grad, Matrix<float> hess, int n_threads) {
+             Matrix<float> grad, Matrix<float> hess, int n_threads, int simd) {
   const int64_t n_classes = scores.shape(0), n = scores.shape(1);
   require(static_cast<int64_t>(label.shape(0)) == n && static_cast<int64_t>(grad.shape(1)) == n &&
           static_cast<int64_t>(hess.shape(1)) == n && static_cast<int64_t>(grad.shape(0)) == n_classes &&
           static_cast<int64_t>(hess.shape(0)) == n_classes, "arrays differ in shape");
   require(!weight || static_cast<int64_t>(weight->shape(0)) == n, "weight differs in length");
-  const double *s = scores.data(), *y = label.data();
-  const float* w = weight ? weight->data() : nullptr;
-  float *g = grad.data(), *h = hess.data();
-  const double factor = static_cast<double>(n_classes) / static_cast<double>(n_classes - 1);
+  const SoftmaxArrays arrays{scores.data(), label.data(), weight ? weight->data() : nullptr,
+                             grad.data(), hess.data(), n_classes, n};
   nb::gil_scoped_release release;
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-    std::vector<double> p(n_classes);
-    for (int64_t i = begin; i < end; ++i) {
-      double top = s[i], total = 0.0;
-      for (int64_t k = 1; k < n_classes; ++k) top = std::max(top, s[k * n + i]);
-      for (int64_t k = 0; k < n_classes; ++k) total = total + (p[k] = exact_exp(s[k * n + i] - top));
-      const double wi = w ? static_cast<double>(w[i]) : 1.0;
-      for (int64_t k = 0; k < n_classes; ++k) {
-        const double pk = p[k] / total;
-        const GradientPair pair = softmax_pair(pk, y[i] == static_cast<double>(k), factor);
-        g[k * n + i] = to_gradient(pair.grad * wi);
-        h[k * n + i] = to_gradient(pair.hess * wi);
-      }
-    }
+    std::vector<double> p(n_classes * SOFTMAX_ROWS);
+    for (int64_t first = begin; first < end; first += SOFTMAX_ROWS)
+      with_simd(static_cast<Simd>(simd),
+                [&] { softmax_block(arrays, first, std::min(SOFTMAX_ROWS, end - first), p.data()); });
   });
 }
 
@@ -119,7 +147,7 @@ void init_gradients(nb::module_& m) {
   m.def("squared_gradients", &elementwise<SquaredLoss>, nb::arg(), nb::arg(), nb::arg().none(),
         nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
   m.def("softmax_gradients", &softmax, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
-        nb::arg());
+        nb::arg(), nb::arg());
   m.def("max_magnitude", &max_magnitude);
   m.def("count_magnitudes", &count_magnitudes);
 }

@@ -30,10 +30,16 @@ std::vector<Range> row_ranges(Vector<const int64_t> begins, Vector<const int64_t
 // Rounds to a multiple of one: the fixed point of fixed_point.py, |x| < 2^51.
 BG_FN int64_t fixed(double x) { return bits_of_double(x + ROUNDING_SHIFT) - bits_of_double(ROUNDING_SHIFT); }
 
+BG_FN int64_t fixed_sum(const float* values, double unit, const int32_t* rows, const Range& range) {
+  int64_t sum = 0;
+  for (int64_t i = range.begin; i < range.end; ++i) sum += fixed(static_cast<double>(values[rows[i]]) * unit);
+  return sum;
+}
+
 // sums (n_leaves, 2): int64 fixed point of grad * grad_unit and hess * hess_unit.
 void leaf_sums(Vector<const int32_t> rows, Vector<const int64_t> begins, Vector<const int64_t> ends,
                Vector<const float> grad, Optional<const float> hess, double grad_unit, double hess_unit,
-               Matrix<int64_t> sums, int n_threads) {
+               Matrix<int64_t> sums, int n_threads, int simd) {
   require(sums.shape(0) == begins.shape(0) && sums.shape(1) == 2, "sums has the wrong shape");
   require(!hess || hess->shape(0) == grad.shape(0), "grad and hess differ in length");
   const std::vector<Range> ranges = row_ranges(begins, ends, rows.shape(0));
@@ -44,12 +50,11 @@ void leaf_sums(Vector<const int32_t> rows, Vector<const int64_t> begins, Vector<
   nb::gil_scoped_release release;
   parallel_tasks(static_cast<int64_t>(ranges.size()), n_threads, [&](int64_t task) {
     const Range& range = ranges[task];
-    int64_t grad_sum = 0, hess_sum = 0;
-    for (int64_t i = range.begin; i < range.end; ++i) grad_sum += fixed(static_cast<double>(g[row[i]]) * grad_unit);
-    if (h)
-      for (int64_t i = range.begin; i < range.end; ++i) hess_sum += fixed(static_cast<double>(h[row[i]]) * hess_unit);
-    else
-      hess_sum = range.end - range.begin;
+    int64_t grad_sum = 0, hess_sum = range.end - range.begin;
+    with_simd(static_cast<Simd>(simd), [&] {
+      grad_sum = fixed_sum(g, grad_unit, row, range);
+      if (h) hess_sum = fixed_sum(h, hess_unit, row, range);
+    });
     std::atomic_ref<int64_t>(out[2 * range.leaf]).fetch_add(grad_sum, std::memory_order_relaxed);
     std::atomic_ref<int64_t>(out[2 * range.leaf + 1]).fetch_add(hess_sum, std::memory_order_relaxed);
   });
@@ -114,7 +119,7 @@ void add_binned_tree(Vector<double> scores, Vector<const uint8_t> tiles, int64_t
 
 void init_leaves(nb::module_& m) {
   m.def("leaf_sums", &leaf_sums, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
-        nb::arg(), nb::arg(), nb::arg());
+        nb::arg(), nb::arg(), nb::arg(), nb::arg());
   m.def("add_leaf_values", &add_leaf_values);
   m.def("add_binned_tree", &add_binned_tree, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
         nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());

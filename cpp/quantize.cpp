@@ -71,18 +71,25 @@ nb::tuple quantize_rows(Vector<const float> grad, Optional<const float> hess, nb
   return nb::make_tuple(totals.abs_grad.load(), totals.hess.load(), totals.zero_rows.load());
 }
 
-// Sums of integer gradient and hessian over the listed rows.
+// Sums of integer gradient and hessian over the listed rows. Where all rows are listed the order
+// of the list does not matter: they are read one after the other.
 template <int HalfBits>
-nb::tuple sum_rows(const void* data, Vector<const int32_t> rows, int n_threads) {
-  const auto* packed = static_cast<const typename Packed<HalfBits>::Sum*>(data);
-  const int32_t* row = rows.data();
+nb::tuple sum_rows(const void* data, int64_t n_rows, Vector<const int32_t> rows, int n_threads, Simd simd) {
+  using Row = Packed<HalfBits>;
+  const auto* packed = static_cast<const typename Row::Sum*>(data);
+  const int64_t n_listed = rows.shape(0);
+  const int32_t* row = n_listed == n_rows ? nullptr : rows.data();
   std::atomic<int64_t> grad{0}, hess{0};
-  parallel_rows(rows.shape(0), n_threads, [&](int64_t begin, int64_t end) {
+  parallel_rows(n_listed, n_threads, [&](int64_t begin, int64_t end) {
     int64_t grad_sum = 0, hess_sum = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      grad_sum += Packed<HalfBits>::grad(packed[row[i]]);
-      hess_sum += Packed<HalfBits>::hess(packed[row[i]]);
-    }
+    with_simd(simd, [&, packed, row] {
+      int64_t g = 0, h = 0;
+      if (row)
+        for (int64_t i = begin; i < end; ++i) g += Row::grad(packed[row[i]]), h += Row::hess(packed[row[i]]);
+      else
+        for (int64_t i = begin; i < end; ++i) g += Row::grad(packed[i]), h += Row::hess(packed[i]);
+      grad_sum = g, hess_sum = h;
+    });
     grad += grad_sum;
     hess += hess_sum;
   });
@@ -90,11 +97,13 @@ nb::tuple sum_rows(const void* data, Vector<const int32_t> rows, int n_threads) 
 }
 
 nb::tuple row_sums(nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro> packed, Vector<const int32_t> rows,
-                   int n_threads) {
+                   int n_threads, int simd_level) {
+  const auto n_rows = static_cast<int64_t>(packed.shape(0));
+  const auto simd = static_cast<Simd>(simd_level);
   switch (packed.itemsize()) {
-    case 2: return sum_rows<8>(packed.data(), rows, n_threads);
-    case 4: return sum_rows<16>(packed.data(), rows, n_threads);
-    case 8: return sum_rows<32>(packed.data(), rows, n_threads);
+    case 2: return sum_rows<8>(packed.data(), n_rows, rows, n_threads, simd);
+    case 4: return sum_rows<16>(packed.data(), n_rows, rows, n_threads, simd);
+    case 8: return sum_rows<32>(packed.data(), n_rows, rows, n_threads, simd);
     default: throw std::invalid_argument("bitgrove core: packed rows of unknown width");
   }
 }

@@ -123,7 +123,9 @@ class CpuBackend:
         grad = self._buffer("grad", scores.shape, np.float32)
         hess = self._buffer("hess", scores.shape, np.float32)
         if objective.name == "multiclass":
-            _core.softmax_gradients(scores, label, weight, grad, hess, self.n_threads)
+            _core.softmax_gradients(
+                scores, label, weight, grad, hess, self.n_threads, self.simd
+            )
         elif objective.name == "lambdarank":
             assert queries is not None
             self._rank_gradients(objective, scores, label, weight, queries, grad, hess)
@@ -182,7 +184,7 @@ class CpuBackend:
         return packed, totals
 
     def row_sums(self, packed: Array, rows: Array) -> tuple[int, int]:
-        grad, hess = _core.row_sums(packed, rows, self.n_threads)
+        grad, hess = _core.row_sums(packed, rows, self.n_threads, self.simd)
         return grad, hess
 
     def select_rows(self, n_rows: int, first_row: int, sample: tuple[int, int] | None) -> Array:
@@ -316,7 +318,9 @@ class CpuBackend:
         units: tuple[float, float],
     ) -> I64:
         sums = np.empty((len(begins), 2), dtype=np.int64)
-        _core.leaf_sums(rows, begins, ends, grad, hess, *units, sums, self.n_threads)
+        _core.leaf_sums(
+            rows, begins, ends, grad, hess, *units, sums, self.n_threads, self.simd
+        )
         return sums
 
     def add_leaf_values(
