@@ -1,4 +1,4 @@
-// Values to bins: writes the row-major tiles (histograms) and the columns (partition) in one pass.
+// Values to bins: one column of bytes per feature.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -111,19 +111,16 @@ std::vector<Edges> padded_edges(Vector<const double> values, Vector<const int64_
   return result;
 }
 
-// Fills tiles and columns; any_missing[f] says whether feature f has a NaN.
+// Fills the columns; any_missing[f] says whether feature f has a NaN.
 void bin_columns(const nb::list& columns, Vector<const double> edge_values,
-                 Vector<const int64_t> edge_offset, Vector<uint8_t> tiles,
-                 Matrix<uint8_t> bin_columns, Vector<uint8_t> any_missing, int64_t n_rows,
-                 int n_threads, int simd) {
+                 Vector<const int64_t> edge_offset, Matrix<uint8_t> bin_columns,
+                 Vector<uint8_t> any_missing, int64_t n_rows, int n_threads, int simd) {
   const std::vector<Column> sources = columns_of(columns, n_rows);
   const std::vector<Edges> edges = padded_edges(edge_values, edge_offset);
   const int n_features = static_cast<int>(sources.size());
   require(edges.size() == sources.size() && any_missing.shape(0) == sources.size(), "feature counts differ");
-  require(static_cast<int64_t>(tiles.shape(0)) >= TileView::n_bytes(n_rows, n_features), "tiles too small");
   require(bin_columns.shape(0) == sources.size() &&
           static_cast<int64_t>(bin_columns.shape(1)) >= n_rows, "columns too small");
-  uint8_t* tile_data = tiles.data();
   uint8_t* column_data = bin_columns.data();
   uint8_t* missing = any_missing.data();
   const int64_t column_stride = bin_columns.shape(1);
@@ -136,9 +133,6 @@ void bin_columns(const nb::list& columns, Vector<const double> edge_values,
       read_values(sources[f], begin, n, values);
       if (find_bins(values, n, edges[f], bins, static_cast<Simd>(simd)))
         std::atomic_ref<uint8_t>(missing[f]).store(1, std::memory_order_relaxed);
-      const int stride = TileView::stride_of(f / TILE_FEATURES, n_features);
-      uint8_t* out = tile_data + TileView::offset_of(f / TILE_FEATURES, n_rows) + begin * stride + f % TILE_FEATURES;
-      for (int64_t i = 0; i < n; ++i) out[i * stride] = bins[i];
     }
   }, BLOCKS_PER_THREAD);
 }

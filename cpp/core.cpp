@@ -9,6 +9,7 @@ NB_MODULE(_core, m) {
         "0 scalar, 1 AVX2, 2 AVX-512: the best this processor has");
   init_math(m);
   init_binning(m);
+  init_tile_layout(m);
   init_gradients(m);
   init_ranking(m);
   init_quantize(m);

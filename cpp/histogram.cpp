@@ -1,8 +1,9 @@
 // Histograms of a batch of nodes: block-local narrow accumulators, flushed into each node's total.
 //
-// A task is (node, tile of 32 features, block of rows). Each thread adds its block into a local
+// A task is (node, tile of 32 columns, block of rows). Each thread adds its block into a local
 // tile histogram in the width the planner proved safe for that many rows, then adds the local
-// one into the node's slot under the slot's lock. All sums are integers, so order is free.
+// one into the node's slot under the slot's lock; a column that features share (tile_layout.h) is
+// divided among them there. All sums are integers, so order is free.
 #include "histogram.h"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ namespace bitgrove {
 namespace {
 
 constexpr int64_t PREFETCH_ROWS = 32;
+constexpr int64_t CACHE_LINE = 64;
 // Work worth waking a thread for: additions into bins, and subtractions of whole histograms.
 constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
 constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
@@ -41,13 +43,18 @@ struct Guard {
   bool written = false;
 };
 
-// Adds one row's value to its bin of each of n features.
+// From one column to the next in a local histogram. The cache line between two columns keeps equal
+// codes of different columns out of the same cache set: where few codes are frequent they are hot.
 template <class Local>
-BG_FN void add_row(typename Local::Sum* feature, const uint8_t* bins, int n, typename Local::Sum value) {
-  for (int f = 0; f < n; ++f, feature += BINS_PER_FEATURE) feature[bins[f]] = Local::add(feature[bins[f]], value);
+constexpr int64_t COLUMN_STRIDE = BINS_PER_FEATURE + CACHE_LINE / sizeof(typename Local::Sum);
+
+// Adds one row's value to its code of each of n columns.
+template <class Local>
+BG_FN void add_row(typename Local::Sum* column, const uint8_t* codes, int n, typename Local::Sum value) {
+  for (int c = 0; c < n; ++c, column += COLUMN_STRIDE<Local>) column[codes[c]] = Local::add(column[codes[c]], value);
 }
 
-// Groups of four features, known at compile time so that a row is straight code; then the rest.
+// Groups of four columns, known at compile time so that a row is straight code; then the rest.
 template <class Row, class Local, int Groups>
 void accumulate(const HistogramSource& source, const Task& task, typename Local::Sum* local) {
   const int n_rest = TileView::features_of(task.tile, source.tiles.n_features) - 4 * Groups;
@@ -61,11 +68,11 @@ void accumulate(const HistogramSource& source, const Task& task, typename Local:
     const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
     __builtin_prefetch(tile + ahead * stride);
     __builtin_prefetch(packed_rows + ahead);
-    const uint8_t* bins = tile + row * stride;
+    const uint8_t* codes = tile + row * stride;
     const typename Local::Sum value = convert<Local, Row>(packed_rows[row]);
 #pragma GCC unroll 8
-    for (int g = 0; g < Groups; ++g) add_row<Local>(local + 4 * g * BINS_PER_FEATURE, bins + 4 * g, 4, value);
-    add_row<Local>(local + 4 * Groups * BINS_PER_FEATURE, bins + 4 * Groups, n_rest, value);
+    for (int g = 0; g < Groups; ++g) add_row<Local>(local + 4 * g * COLUMN_STRIDE<Local>, codes + 4 * g, 4, value);
+    add_row<Local>(local + 4 * Groups * COLUMN_STRIDE<Local>, codes + 4 * Groups, n_rest, value);
   }
 }
 
@@ -77,25 +84,66 @@ void accumulate_tile(const HistogramSource& source, const Task& task, typename L
   accumulate<Row, Local, Groups>(source, task, local);
 }
 
+// to += from, or to = from where the slot still holds another node's sums.
+template <class From, class Total>
+BG_FN void move_bins(const typename From::Sum* from, typename Total::Sum* to, int64_t n_bins, bool add) {
+  if (add)
+    for (int64_t b = 0; b < n_bins; ++b) to[b] = Total::add(to[b], convert<Total, From>(from[b]));
+  else
+    for (int64_t b = 0; b < n_bins; ++b) to[b] = convert<Total, From>(from[b]);
+}
+
+// Sums of n_bins runs of n_rest codes: each run's own, and what is left when the bins are summed out.
+template <class Total>
+BG_FN void sum_out(const typename Total::Sum* joint, int64_t n_bins, int64_t n_rest, typename Total::Sum* marginal,
+                   typename Total::Sum* rest) {
+  using Sum = typename Total::Sum;
+  std::fill_n(rest, n_rest, Sum{});
+  for (int64_t b = 0; b < n_bins; ++b, joint += n_rest) {
+    Sum sum{};
+    for (int64_t i = 0; i < n_rest; ++i) {
+      sum = Total::add(sum, joint[i]);
+      rest[i] = Total::add(rest[i], joint[i]);
+    }
+    marginal[b] = sum;
+  }
+}
+
+// Divides a shared column among its features, the most significant first. A marginal is a sum over
+// the node's rows, which the total's width holds: codes become totals before they are added up.
+template <class Local, class Total>
+BG_FN void move_marginals(const TileColumn& column, const typename Local::Sum* from, typename Total::Sum* total, bool add) {
+  alignas(CACHE_LINE) typename Total::Sum buffers[3][BINS_PER_FEATURE];
+  auto *joint = buffers[0], *rest = buffers[1], *marginal = buffers[2];
+  move_bins<Local, Total>(from, joint, column.n_codes, false);
+  int64_t n_codes = column.n_codes;
+  const TileMember* const last = &column.members.back();
+  for (const TileMember* member = column.members.data(); member < last; ++member) {
+    n_codes /= member->n_bins;
+    sum_out<Total>(joint, member->n_bins, n_codes, marginal, rest);
+    move_bins<Total, Total>(marginal, total + member->bin_offset, member->n_bins, add);
+    std::swap(joint, rest);
+  }
+  move_bins<Total, Total>(joint, total + last->bin_offset, last->n_bins, add);
+}
+
 // Moves the local histogram into the slot and leaves it zeroed for the next task.
 template <class Local, class Total>
 void flush(const HistogramSource& source, const Task& task, typename Local::Sum* local, uint8_t* slot, Guard& guard) {
-  const int first = task.tile * TILE_FEATURES;
-  const int n_features = TileView::features_of(task.tile, source.tiles.n_features);
+  const TileColumn* columns = source.layout->columns().data() + task.tile * TILE_FEATURES;
+  const int n_columns = TileView::features_of(task.tile, source.tiles.n_features);
   auto* total = reinterpret_cast<typename Total::Sum*>(slot);
   guard.lock.lock();
   const bool add = guard.written;
   guard.written = true;
-  for (int f = 0; f < n_features; ++f) {
-    const int64_t offset = source.bin_offset[first + f];
-    const int64_t n_bins = source.bin_offset[first + f + 1] - offset;
-    typename Local::Sum* from = local + f * BINS_PER_FEATURE;
-    typename Total::Sum* to = total + offset;
-    if (add)
-      for (int64_t b = 0; b < n_bins; ++b) to[b] = Total::add(to[b], convert<Total, Local>(from[b]));
+  for (int c = 0; c < n_columns; ++c) {
+    const TileColumn& column = columns[c];
+    typename Local::Sum* from = local + c * COLUMN_STRIDE<Local>;
+    if (column.members.size() == 1)
+      move_bins<Local, Total>(from, total + column.members[0].bin_offset, column.n_codes, add);
     else
-      for (int64_t b = 0; b < n_bins; ++b) to[b] = convert<Total, Local>(from[b]);
-    std::fill_n(from, n_bins, typename Local::Sum{});
+      move_marginals<Local, Total>(column, from, total, add);
+    std::fill_n(from, column.n_codes, typename Local::Sum{});
   }
   guard.lock.unlock();
 }
@@ -116,14 +164,14 @@ void run_task(const HistogramSource& source, const Task& task, const Node& node,
 }
 
 // Blocks are at most as long as the plan allows, and short enough to keep all threads busy.
-std::vector<Task> plan_tasks(const std::vector<Node>& nodes, int n_features, int n_threads) {
+std::vector<Task> plan_tasks(const std::vector<Node>& nodes, int n_tiles, int n_threads) {
   int64_t n_rows = 0;
   for (const Node& node : nodes) n_rows += node.end - node.begin;
   const int64_t share = std::max(LEAST_BLOCK, n_rows / (n_threads * BLOCKS_PER_THREAD));
   std::vector<Task> tasks;
   for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
     const int64_t block = std::min(nodes[n].block_rows, share);
-    for (int tile = 0; tile < TileView::n_tiles(n_features); ++tile)
+    for (int tile = 0; tile < n_tiles; ++tile)
       for (int64_t begin = nodes[n].begin; begin < nodes[n].end; begin += block)
         tasks.push_back({n, tile, begin, std::min(begin + block, nodes[n].end)});
   }
@@ -133,7 +181,7 @@ std::vector<Task> plan_tasks(const std::vector<Node>& nodes, int n_features, int
 // A thread's tile histogram, zero between tasks; sized for the widest accumulator.
 void* local_buffer() {
   struct alignas(64) Buffer {
-    uint8_t bytes[TILE_FEATURES * BINS_PER_FEATURE * sizeof(Packed<64>::Sum)];
+    uint8_t bytes[TILE_FEATURES * COLUMN_STRIDE<Packed<64>> * sizeof(Packed<64>::Sum)];
   };
   thread_local std::unique_ptr<Buffer> buffer = std::make_unique<Buffer>();
   return buffer->bytes;
@@ -141,7 +189,7 @@ void* local_buffer() {
 
 std::vector<Node> nodes_of(const PlanView& plan, const PoolView& pool, const HistogramSource& source) {
   require(plan.n_columns == 6, "plan must have 6 columns");
-  const int64_t n_bins = source.bin_offset[source.tiles.n_features];
+  const int64_t n_bins = source.layout->n_bins();
   std::vector<Node> nodes;
   for (int64_t i = 0; i < plan.n_steps; ++i) {
     const int64_t* step = plan.step(i);
@@ -206,7 +254,7 @@ void build_histograms(const PlanView& plan, const PoolView& pool, const Histogra
   int64_t n_updates = 0;
   for (const Node& node : nodes) n_updates += (node.end - node.begin) * source.tiles.n_features;
   if (n_updates < 2 * UPDATES_PER_THREAD) n_threads = 1;
-  const std::vector<Task> tasks = plan_tasks(nodes, source.tiles.n_features, n_threads);
+  const std::vector<Task> tasks = plan_tasks(nodes, n_tiles, n_threads);
   parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
     const Task& task = tasks[t];
     const Node& node = nodes[task.node];
@@ -216,7 +264,7 @@ void build_histograms(const PlanView& plan, const PoolView& pool, const Histogra
     });
   });
   for (const Node& node : nodes)  // a rank may hold no row of a node
-    if (node.begin == node.end) clear_slot(node, source.bin_offset[source.tiles.n_features], source.packed);
+    if (node.begin == node.end) clear_slot(node, source.layout->n_bins(), source.packed);
 }
 
 void subtract_histograms(const PlanView& plan, const PoolView& pool, BinRange bins, bool packed, int n_threads, Simd simd) {

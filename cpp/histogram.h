@@ -5,6 +5,7 @@
 
 #include "layouts.h"
 #include "simd.h"
+#include "tile_layout.h"
 #include "tiles.h"
 
 namespace bitgrove {
@@ -31,8 +32,8 @@ struct BinRange {
 
 // What histograms are made of; `packed` is false for the paper's unpacked ablation.
 struct HistogramSource {
-  TileView tiles;
-  const int64_t* bin_offset;
+  const TileLayout* layout;
+  TileView tiles;  // what TileView calls a feature is a column of the layout here
   const int32_t* rows;
   int64_t n_listed;
   const void* packed_rows;

@@ -82,11 +82,11 @@ struct BinnedTree {
   bool is_leaf;
 };
 
-int leaf_of(const BinnedTree& tree, const TileView& tiles, int64_t row) {
+int leaf_of(const BinnedTree& tree, const uint8_t* columns, int64_t column_stride, int64_t row) {
   if (tree.is_leaf) return 0;
   int node = 0;
   while (node >= 0) {
-    const uint8_t bin = tiles.bin(row, tree.feature[node]);
+    const uint8_t bin = columns[tree.feature[node] * column_stride + row];
     const bool left = goes_left(bin, tree.bin[node], tree.missing_bin[node], tree.default_left[node] != 0);
     node = left ? tree.left[node] : tree.right[node];
   }
@@ -94,15 +94,15 @@ int leaf_of(const BinnedTree& tree, const TileView& tiles, int64_t row) {
 }
 
 // Adds one tree to the scores of binned rows: validation sets, and rows left out by sampling.
-void add_binned_tree(Vector<double> scores, Vector<const uint8_t> tiles, int64_t n_rows, int n_features,
-                     Vector<const int32_t> feature, Vector<const uint8_t> bin, Vector<const uint8_t> missing_bin,
-                     Vector<const uint8_t> default_left, Vector<const int32_t> left, Vector<const int32_t> right,
-                     Vector<const double> value, Optional<const int32_t> subset, int n_threads) {
-  require(static_cast<int64_t>(tiles.shape(0)) >= TileView::n_bytes(n_rows, n_features), "tiles too small");
-  require(static_cast<int64_t>(scores.shape(0)) == n_rows && value.shape(0) == feature.shape(0) + 1, "bad sizes");
+void add_binned_tree(Vector<double> scores, Matrix<const uint8_t> columns, Vector<const int32_t> feature,
+                     Vector<const uint8_t> bin, Vector<const uint8_t> missing_bin, Vector<const uint8_t> default_left,
+                     Vector<const int32_t> left, Vector<const int32_t> right, Vector<const double> value,
+                     Optional<const int32_t> subset, int n_threads) {
+  const int64_t n_rows = scores.shape(0), column_stride = columns.shape(1);
+  require(column_stride >= n_rows && value.shape(0) == feature.shape(0) + 1, "bad sizes");
   const BinnedTree tree{feature.data(), left.data(), right.data(), bin.data(), missing_bin.data(),
                         default_left.data(), value.data(), feature.shape(0) == 0};
-  const TileView view{tiles.data(), n_rows, n_features};
+  const uint8_t* bins = columns.data();
   double* score = scores.data();
   const int32_t* rows = subset ? subset->data() : nullptr;
   const int64_t n = subset ? static_cast<int64_t>(subset->shape(0)) : n_rows;
@@ -110,7 +110,7 @@ void add_binned_tree(Vector<double> scores, Vector<const uint8_t> tiles, int64_t
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = rows ? rows[i] : i;
-      score[row] += tree.value[leaf_of(tree, view, row)];
+      score[row] += tree.value[leaf_of(tree, bins, column_stride, row)];
     }
   });
 }
@@ -122,7 +122,7 @@ void init_leaves(nb::module_& m) {
         nb::arg(), nb::arg(), nb::arg(), nb::arg());
   m.def("add_leaf_values", &add_leaf_values);
   m.def("add_binned_tree", &add_binned_tree, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+        nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
 }
 
 }  // namespace bitgrove

@@ -31,6 +31,7 @@ inline void require(bool ok, const char* what) {
 
 void init_math(nb::module_& m);
 void init_binning(nb::module_& m);
+void init_tile_layout(nb::module_& m);
 void init_gradients(nb::module_& m);
 void init_ranking(nb::module_& m);
 void init_quantize(nb::module_& m);

@@ -24,14 +24,13 @@ PoolView view(const Matrix<uint8_t>& pool) {
   return {pool.data(), static_cast<int64_t>(pool.shape(0)), static_cast<int64_t>(pool.shape(1))};
 }
 
-HistogramSource make_source(Vector<const uint8_t> tiles, int64_t n_rows, Vector<const int64_t> bin_offset,
-                            Vector<const int32_t> rows, PackedRows packed_rows, bool packed) {
-  const int n_features = static_cast<int>(bin_offset.shape(0)) - 1;
-  require(static_cast<int64_t>(tiles.shape(0)) >= TileView::n_bytes(n_rows, n_features), "tiles too small");
-  require(static_cast<int64_t>(packed_rows.shape(0)) == n_rows, "packed rows differ in length");
+HistogramSource make_source(const TileLayout& layout, Vector<const uint8_t> tiles, Vector<const int32_t> rows,
+                            PackedRows packed_rows, bool packed) {
+  const auto n_rows = static_cast<int64_t>(packed_rows.shape(0));
+  require(static_cast<int64_t>(tiles.shape(0)) == layout.n_bytes(n_rows), "packed rows differ in length from the tiles");
   const int row_width = static_cast<int>(packed_rows.itemsize()) * 4;
   require(row_width == 8 || row_width == 16 || row_width == 32, "packed rows of unknown width");
-  return {{tiles.data(), n_rows, n_features}, bin_offset.data(), rows.data(), static_cast<int64_t>(rows.shape(0)),
+  return {&layout, {tiles.data(), n_rows, layout.n_columns()}, rows.data(), static_cast<int64_t>(rows.shape(0)),
           packed_rows.data(), row_width, packed};
 }
 
@@ -47,10 +46,9 @@ SplitFeatures make_features(Vector<const int64_t> bin_offset, Vector<const uint8
 
 GainRules make_rules(const std::array<double, 5>& rules) { return {rules[0], rules[1], rules[2], rules[3], rules[4]}; }
 
-void build(Matrix<uint8_t> pool, Vector<const uint8_t> tiles, int64_t n_rows, Vector<const int64_t> bin_offset,
-           Vector<const int32_t> rows, PackedRows packed_rows, Matrix<const int64_t> plan, bool packed, int n_threads,
-           int simd) {
-  const HistogramSource source = make_source(tiles, n_rows, bin_offset, rows, packed_rows, packed);
+void build(Matrix<uint8_t> pool, const TileLayout& layout, Vector<const uint8_t> tiles, Vector<const int32_t> rows,
+           PackedRows packed_rows, Matrix<const int64_t> plan, bool packed, int n_threads, int simd) {
+  const HistogramSource source = make_source(layout, tiles, rows, packed_rows, packed);
   nb::gil_scoped_release release;
   build_histograms(view(plan), view(pool), source, n_threads, static_cast<Simd>(simd));
 }
@@ -78,11 +76,11 @@ auto find(Matrix<uint8_t> pool, Vector<const int64_t> slots, Vector<const int64_
 // One tree on the CPU. The views do not own: Python keeps the arrays.
 class TreeSearch {
  public:
-  TreeSearch(Matrix<uint8_t> pool, Vector<const uint8_t> tiles, int64_t n_rows, Vector<const int64_t> bin_offset,
-             Vector<const int32_t> rows, PackedRows packed_rows, Vector<const uint8_t> has_missing,
+  TreeSearch(Matrix<uint8_t> pool, const TileLayout& layout, Vector<const uint8_t> tiles, Vector<const int32_t> rows,
+             PackedRows packed_rows, Vector<const int64_t> bin_offset, Vector<const uint8_t> has_missing,
              Vector<const uint8_t> allowed, std::array<double, 5> rules, bool packed, int n_threads, int simd)
       : pool_(view(pool)),
-        source_(make_source(tiles, n_rows, bin_offset, rows, packed_rows, packed)),
+        source_(make_source(layout, tiles, rows, packed_rows, packed)),
         features_(make_features(bin_offset, has_missing, allowed, {0, static_cast<int>(bin_offset.shape(0)) - 1})),
         rules_(make_rules(rules)),
         n_threads_(n_threads),
@@ -131,8 +129,9 @@ void init_search(nb::module_& m) {
   m.def("subtract_histograms", &subtract);
   m.def("find_splits", &find);
   nb::class_<TreeSearch>(m, "TreeSearch")
-      .def(nb::init<Matrix<uint8_t>, Vector<const uint8_t>, int64_t, Vector<const int64_t>, Vector<const int32_t>, PackedRows,
-                    Vector<const uint8_t>, Vector<const uint8_t>, std::array<double, 5>, bool, int, int>())
+      .def(nb::init<Matrix<uint8_t>, const TileLayout&, Vector<const uint8_t>, Vector<const int32_t>, PackedRows,
+                    Vector<const int64_t>, Vector<const uint8_t>, Vector<const uint8_t>, std::array<double, 5>, bool, int,
+                    int>())
       .def("grow", &TreeSearch::grow);
 }
 

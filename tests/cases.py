@@ -185,6 +185,30 @@ def _tall_narrow() -> Case:
     return Case(_base("binary", gradient_bits=2, num_leaves=31), X, (X[:, 0] > 0.3).astype(float))
 
 
+def _few_values() -> Case:
+    """One-hot and other columns of few values, which share tile columns; some of one value only.
+
+    The validation rows miss values where the training rows have all.
+    """
+    rng = np.random.default_rng(12)
+
+    def rows(n: int) -> NDArray[np.float64]:
+        X = np.zeros((n, 60))
+        X[:, 0] = np.round(rng.normal(size=n) * 1024) / 1024
+        X[np.arange(n), 1 + rng.integers(0, 40, size=n)] = 1.0
+        X[:, 41:50] = rng.integers(0, [2, 2, 3, 3, 4, 5, 7, 16, 60], size=(n, 9))
+        X[:, 50:54] = np.where(rng.random((n, 4)) < 0.1, np.nan, X[:, 41:45])
+        X[:, 55:] = rng.random((n, 5)) < 0.03
+        return X
+
+    X, other = rows(1200), rows(300)
+    other[:, 5:45][rng.random((300, 40)) < 0.05] = np.nan
+    target = [x[:, 0] + x[:, 1:9].sum(axis=1) + x[:, 46] / 4 for x in (X, other)]
+    labels = [np.digitize(np.nan_to_num(t), [0.5, 1.5]).astype(float) for t in target]
+    params = _base("multiclass", n_estimators=8, gradient_bits=2, early_stopping_rounds=3)
+    return Case(params, X, labels[0], valid=(other, labels[1], None))
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "binary 2 bits": lambda: _binary(2),
     "binary 3 bits nearest": lambda: _binary(3, rounding="nearest"),
@@ -207,4 +231,5 @@ CASES: dict[str, Callable[[], Case]] = {
     "ranking early stopping": lambda: _ranking(valid=True),
     "wide": _wide,
     "tall narrow": _tall_narrow,
+    "few values": _few_values,
 }

@@ -274,7 +274,7 @@ def bin_training_set(
         params.random_state,
     )
     matrix, missing = backend.bin_columns(dataset.columns, mapper)
-    matrix.mapper = mapper.with_missing(comm.allreduce_max(missing))
+    backend.prepare_training(matrix, mapper.with_missing(comm.allreduce_max(missing)))
     if comm.size == 1:
         dataset.binned[key] = matrix
     return matrix

@@ -57,7 +57,9 @@ def binned(bins: NDArray[Any], n_values: Sequence[int], has_missing: Sequence[bo
         np.where(b == n, np.nan, b.astype(float)) for b, n in zip(bins, n_values, strict=True)
     ]
     reference, _ = ReferenceBackend().bin_columns(columns, mapper)
-    matrix, _ = cpu().bin_columns(columns, mapper)
+    backend = cpu()
+    matrix, _ = backend.bin_columns(columns, mapper)
+    backend.prepare_training(matrix, mapper)
     np.testing.assert_array_equal(reference.bins, bins)
     return BinnedCase(mapper, reference, matrix)
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bitgrove import _core
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.binning import BinMapper, find_edges, fit_edges
 from bitgrove.distributed import SoloComm, run_threads
@@ -42,24 +41,7 @@ def bins_of(mapper: BinMapper, table: list[NDArray[Any]]) -> NDArray[np.uint8]:
             matrix, found_missing = cpu(n_threads, simd).bin_columns(table, mapper)
             np.testing.assert_array_equal(matrix.columns[:, : len(table[0])], reference.bins)
             np.testing.assert_array_equal(found_missing, missing)
-            np.testing.assert_array_equal(
-                tile_bins(matrix.tiles, *reference.bins.shape), reference.bins
-            )
     return reference.bins
-
-
-def tile_bins(tiles: NDArray[np.uint8], n_features: int, n_rows: int) -> NDArray[np.uint8]:
-    """The row-major tiles of 32 features, read back as (n_features, n_rows)."""
-    assert len(tiles) == _core.tile_bytes(n_rows, n_features)
-    parts, start = [], 0
-    for first in range(0, n_features, 32):
-        n = min(32, n_features - first)
-        stride = next(s for s in (4, 8, 16, 32) if n <= s)
-        part = tiles[start : start + n_rows * stride].reshape(n_rows, stride)
-        assert not part[:, n:].any()  # padding
-        parts.append(part[:, :n].T)
-        start += n_rows * stride
-    return np.concatenate(parts)
 
 
 @settings(max_examples=100, deadline=None)

@@ -15,7 +15,7 @@ from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
 from bitgrove.fixed_point import fixed_point_sum, fixed_point_sums, to_float, unit_exponent
-from kernel_cases import cpu
+from kernel_cases import SIMD, cpu
 
 F64 = NDArray[np.float64]
 finite = st.floats(-1e38, 1e38, allow_nan=False)
@@ -110,8 +110,11 @@ def test_to_float_rounds_correctly(total: int, exponent: int) -> None:
 
 
 @pytest.mark.parametrize("with_hess", [True, False])
+@pytest.mark.parametrize("simd", SIMD)
 @pytest.mark.parametrize("n_threads", [1, 2, 4])
-def test_leaf_sums_kernel(n_threads: int, with_hess: bool, rng: np.random.Generator) -> None:
+def test_leaf_sums_kernel(
+    n_threads: int, simd: int, with_hess: bool, rng: np.random.Generator
+) -> None:
     """Sums of a leaf's original gradients: reference = cpu = Python, whatever the row order."""
     n = 30_000
     grad = (rng.normal(size=n) * 10.0 ** rng.integers(-12, 3, size=n)).astype(np.float32)
@@ -123,14 +126,14 @@ def test_leaf_sums_kernel(n_threads: int, with_hess: bool, rng: np.random.Genera
         2.0 ** unit_exponent(float(np.abs(v).max()), n) if v is not None else 1.0
         for v in (grad, hess)
     )
-    sums = cpu(n_threads).leaf_sums(rows, begins, ends, grad, hess, units)
+    sums = cpu(n_threads, simd).leaf_sums(rows, begins, ends, grad, hess, units)
     expected = ReferenceBackend().leaf_sums(rows, begins, ends, grad, hess, units)
     np.testing.assert_array_equal(sums, expected)
     mine = rows[1:9000]
     assert sums[2, 0] == sum(round(Fraction(v) * Fraction(units[0])) for v in grad[mine].tolist())
     shuffled = rows.copy()
     shuffled[1:9000] = rng.permutation(mine)
-    again = cpu(n_threads).leaf_sums(shuffled, begins, ends, grad, hess, units)
+    again = cpu(n_threads, simd).leaf_sums(shuffled, begins, ends, grad, hess, units)
     np.testing.assert_array_equal(again, sums)
 
 

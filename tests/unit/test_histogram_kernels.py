@@ -19,6 +19,7 @@ from bitgrove.quantize import QuantizedGradients
 from kernel_cases import (
     SIMD,
     BinnedCase,
+    binned,
     cpu,
     dirty_pool,
     pack_rows,
@@ -208,6 +209,54 @@ def test_any_table_with_planned_widths(
     check(cpu(n_threads, simd), case, integers, rows, steps, packing)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 2, 2, 3, 4, 7, 16, 60, 255]), st.booleans()),
+        min_size=1,
+        max_size=70,
+    ),
+    st.integers(1, 400),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(WIDTHS),
+    st.booleans(),
+    st.sampled_from(SIMD),
+    st.sampled_from([1, 2, 4]),
+)
+def test_features_that_share_a_column(
+    features: list[tuple[int, bool]],
+    n: int,
+    seed: int,
+    widths: tuple[int, int],
+    packing: bool,
+    simd: int,
+    n_threads: int,
+) -> None:
+    """Few bins: their sums are marginals of a joint histogram, in every width."""
+    rng = np.random.default_rng(seed)
+    n_values, has_missing = zip(*features, strict=True)
+    case = random_binned(rng, n, n_values, has_missing)
+    integers = gradients(rng, n)
+    rows = rng.permutation(n).astype(np.int32)
+    middle = int(rng.integers(0, n + 1))
+    steps = [(0, middle, 1, *widths, 42), (middle, n, 0, *widths, 30)]
+    check(cpu(n_threads, simd), case, integers, rows, steps, packing)
+
+
+@pytest.mark.parametrize("packing", [True, False])
+@pytest.mark.parametrize("grad", [GRAD_LIMIT, -GRAD_LIMIT])
+def test_marginals_at_the_bound(grad: int, packing: bool) -> None:
+    """All sums of a node in one bin of every feature, as large as the node's width allows."""
+    n = 10_922  # times 3 and 6 is within 32,767 and 65,535
+    bins = np.zeros((9, n), dtype=np.int64)
+    bins[0] = np.arange(n) % 2
+    case = binned(bins, [2] * 9, [False] * 9)
+    integers = np.tile([grad, HESS_LIMIT], (n, 1))
+    rows = np.arange(n, dtype=np.int32)
+    for local, block in ((8, 42), (16, n)):
+        check(cpu(), case, integers, rows, [(0, n, 0, local, 16, block)], packing)
+
+
 @pytest.mark.parametrize(
     "step",
     [
@@ -240,6 +289,7 @@ def test_an_unknown_width_is_an_error_before_any_thread_starts() -> None:
     backend = CpuBackend(2)
     mapper = BinMapper(np.zeros(0), np.zeros(2, dtype=np.int64), np.zeros(1, dtype=np.uint8))
     matrix, _ = backend.bin_columns([np.zeros(100)], mapper)
+    backend.prepare_training(matrix, mapper)
     rows, packed = np.arange(100, dtype=np.int32), np.zeros(100, dtype=np.int16)
     pool = backend.new_pool(2, 1, 64)
     for widths in ((24, 32), (16, 24), (16, 128), (32, 16)):

@@ -10,7 +10,6 @@ import pytest
 from numpy.typing import NDArray
 
 import bitgrove as bg
-from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
@@ -24,6 +23,7 @@ from bitgrove.objectives import (
 )
 from bitgrove.params import resolve
 from cases import signal, table
+from kernel_cases import SIMD, cpu
 
 F64 = NDArray[np.float64]
 N = 120
@@ -147,11 +147,12 @@ def test_softmax_gradients_sum_to_zero() -> None:
 
 @pytest.mark.parametrize("objective", list(LABELS))
 @pytest.mark.parametrize("weight", [None, WEIGHT])
-def test_the_core_computes_the_same_bits(objective: str, weight: Any) -> None:
+@pytest.mark.parametrize("simd", SIMD)
+def test_the_core_computes_the_same_bits(objective: str, weight: Any, simd: int) -> None:
     n_outputs = 4 if objective == "multiclass" else 1
     scores = 5 * RNG.normal(size=(n_outputs, N))
     expected = gradients(objective, scores, weight)
-    found = gradients(objective, scores, weight, CpuBackend(2))
+    found = gradients(objective, scores, weight, cpu(2, simd))
     for mine, oracle in zip(found, expected, strict=True):
         assert (mine is None) == (oracle is None)
         assert oracle is None or mine.tobytes() == oracle.tobytes()

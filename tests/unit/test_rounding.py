@@ -343,14 +343,17 @@ def test_magnitudes() -> None:
             assert backend.max_magnitude(np.zeros(0, dtype=np.float32)) == 0
 
 
+@pytest.mark.parametrize("simd", SIMD)
 @pytest.mark.parametrize("bits", [2, 8, None])
-def test_row_sums(bits: int | None) -> None:
-    grad, hess = example(2000)
+def test_row_sums(bits: int | None, simd: int) -> None:
+    n = 20_000
+    grad, hess = example(n)
     quantized, integers = run(cpu(), grad, hess, bits)
-    for rows in (np.arange(2000), np.arange(0, 2000, 3), np.zeros(0)):
+    for rows in (np.arange(n), np.arange(n)[::-1], np.arange(0, n, 3), np.zeros(0)):
         listed = rows.astype(np.int32)
         expected = tuple(int(s) for s in integers[listed].sum(axis=0))
-        assert cpu().row_sums(quantized.packed, listed) == expected
+        for n_threads in (1, 2):
+            assert cpu(n_threads, simd).row_sums(quantized.packed, listed) == expected
         assert ReferenceBackend().row_sums(integers, listed) == expected
 
 

@@ -53,6 +53,9 @@ class Backend(Protocol):
     ) -> tuple[Any, NDArray[np.uint8]]:
         """(binned matrix, whether each feature has a missing value)."""
 
+    def prepare_training(self, matrix: Any, mapper: BinMapper) -> None:
+        """Readies binned rows for histograms; the mapper knows the missing values of all ranks."""
+
     def array(self, values: NDArray[Any] | None) -> Any:
         """A host array on the device."""
 

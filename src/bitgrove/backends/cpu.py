@@ -36,17 +36,18 @@ _QUANTIZE = {half: getattr(_core, f"quantize_{half}") for half in _ROW_TYPES}
 
 @dataclass(eq=False)
 class CpuMatrix:
-    """Bins twice: row-major tiles for histograms, padded columns for the partition."""
+    """Bins in padded columns; of a training set also row-major, in tiles, for histograms."""
 
     n_rows: int
     mapper: BinMapper
-    tiles: NDArray[np.uint8]
     columns: NDArray[np.uint8]
+    layout: Any = None  # which features share a column of the tiles
+    tiles: NDArray[np.uint8] | None = None
 
 
 def _aligned_bytes(n_bytes: int) -> NDArray[np.uint8]:
-    """Uninitialised memory that starts at a cache line: rows and slots then never straddle one."""
-    memory = np.empty(n_bytes + _CACHE_LINE, dtype=np.uint8)
+    """Zeroed memory that starts at a cache line: rows and slots then never straddle one."""
+    memory = np.zeros(n_bytes + _CACHE_LINE, dtype=np.uint8)
     start = -memory.ctypes.data % _CACHE_LINE
     return memory[start : start + n_bytes]
 
@@ -82,26 +83,16 @@ class CpuBackend:
         self, columns: Sequence[Array], mapper: BinMapper
     ) -> tuple[CpuMatrix, NDArray[np.uint8]]:
         n_rows, n_features = len(columns[0]), len(columns)
-        matrix = CpuMatrix(
-            n_rows,
-            mapper,
-            _aligned_bytes(_core.tile_bytes(n_rows, n_features)),
-            np.empty((n_features, n_rows + _COLUMN_PADDING), dtype=np.uint8),
-        )
-        matrix.tiles.fill(0)  # also the padding of narrow tiles
+        bins = np.empty((n_features, n_rows + _COLUMN_PADDING), dtype=np.uint8)
         missing = np.zeros(n_features, dtype=np.uint8)
-        _core.bin_columns(
-            list(columns),
-            mapper.edge_values,
-            mapper.edge_offset,
-            matrix.tiles,
-            matrix.columns,
-            missing,
-            n_rows,
-            self.n_threads,
-            self.simd,
-        )
-        return matrix, missing
+        edges = (mapper.edge_values, mapper.edge_offset)
+        _core.bin_columns(list(columns), *edges, bins, missing, n_rows, self.n_threads, self.simd)
+        return CpuMatrix(n_rows, mapper, bins), missing
+
+    def prepare_training(self, matrix: CpuMatrix, mapper: BinMapper) -> None:
+        matrix.mapper, matrix.layout = mapper, _core.TileLayout(mapper.bin_offset)
+        matrix.tiles = _aligned_bytes(matrix.layout.n_bytes(matrix.n_rows))
+        _core.lay_tiles(matrix.layout, matrix.columns, matrix.n_rows, matrix.tiles, self.n_threads)
 
     def array(self, values: Array | None) -> Any:
         return None if values is None else np.ascontiguousarray(values)
@@ -123,9 +114,7 @@ class CpuBackend:
         grad = self._buffer("grad", scores.shape, np.float32)
         hess = self._buffer("hess", scores.shape, np.float32)
         if objective.name == "multiclass":
-            _core.softmax_gradients(
-                scores, label, weight, grad, hess, self.n_threads, self.simd
-            )
+            _core.softmax_gradients(scores, label, weight, grad, hess, self.n_threads, self.simd)
         elif objective.name == "lambdarank":
             assert queries is not None
             self._rank_gradients(objective, scores, label, weight, queries, grad, hess)
@@ -226,9 +215,8 @@ class CpuBackend:
     ) -> None:
         _core.build_histograms(
             pool,
+            matrix.layout,
             matrix.tiles,
-            matrix.n_rows,
-            matrix.mapper.bin_offset,
             rows,
             packed,
             plan,
@@ -289,11 +277,11 @@ class CpuBackend:
         matrix, mapper, rows = work.matrix, work.matrix.mapper, work.rows
         tree = _core.TreeSearch(
             work.pool,
+            matrix.layout,
             matrix.tiles,
-            matrix.n_rows,
-            mapper.bin_offset,
             rows,
             work.packed,
+            mapper.bin_offset,
             mapper.has_missing,
             work.allowed,
             work.rules.as_tuple(),
@@ -318,9 +306,7 @@ class CpuBackend:
         units: tuple[float, float],
     ) -> I64:
         sums = np.empty((len(begins), 2), dtype=np.int64)
-        _core.leaf_sums(
-            rows, begins, ends, grad, hess, *units, sums, self.n_threads, self.simd
-        )
+        _core.leaf_sums(rows, begins, ends, grad, hess, *units, sums, self.n_threads, self.simd)
         return sums
 
     def add_leaf_values(
@@ -332,9 +318,7 @@ class CpuBackend:
         missing_bin = matrix.mapper.missing_bin[tree.feature].astype(np.uint8)
         _core.add_binned_tree(
             scores,
-            matrix.tiles,
-            matrix.n_rows,
-            matrix.mapper.n_features,
+            matrix.columns,
             tree.feature,
             tree.split_bin,
             missing_bin,

@@ -128,6 +128,9 @@ class CudaBackend:
         missing = bin_on_device(columns, mapper, tiles, binned, self.memory, self._launch)
         return CudaMatrix(n_rows, mapper, tiles, binned), missing
 
+    def prepare_training(self, matrix: CudaMatrix, mapper: BinMapper) -> None:
+        matrix.mapper = mapper
+
     @_on_device
     def array(self, values: Array | None) -> Any:
         return None if values is None else self.memory.upload(values)

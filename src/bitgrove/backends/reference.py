@@ -59,6 +59,9 @@ class ReferenceBackend:
             missing[f] = is_missing.any()
         return ReferenceMatrix(bins.shape[1], mapper, bins), missing
 
+    def prepare_training(self, matrix: ReferenceMatrix, mapper: BinMapper) -> None:
+        matrix.mapper = mapper
+
     def array(self, values: Array | None) -> Any:
         return values
 
