@@ -8,6 +8,7 @@ order of rows, any number of threads and any number of ranks.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,17 @@ def unit_exponent(max_magnitude: float, n_values: int) -> int:
     return min(_MAX_VALUE_BITS, _MAX_SUM_BITS - n_bits) - exponent
 
 
+def to_units(values: NDArray[np.float64], exponents: Any) -> NDArray[np.int64]:
+    """values * 2^exponents, rounded to even.
+
+    Two products, each exact: one factor may be beyond the range of a float, and ldexp is slow.
+    """
+    half = np.asarray(exponents) // 2
+    scaled = values * np.ldexp(1.0, half)
+    scaled *= np.ldexp(1.0, exponents - half)
+    return np.rint(scaled, out=scaled).astype(np.int64)
+
+
 def to_float(total: int, exponent: int) -> float:
     """total * 2^-exponent, correctly rounded."""
     return math.ldexp(float(total), -exponent)
@@ -39,10 +51,8 @@ def fixed_point_sums(values: NDArray[np.float64], comm: Comm) -> NDArray[np.floa
     bounds = comm.allreduce_max(np.abs(table).max(axis=1, initial=0.0))
     n_values = int(comm.allreduce_sum(np.array([table.shape[1]], dtype=np.int64))[0])
     exponents = [unit_exponent(float(bound), n_values) for bound in bounds]
-    # Two exact factors instead of ldexp, which is slow: 2^exponent itself could be infinite.
     units = np.array(exponents, dtype=np.int64)[:, None]
-    scaled = table * np.ldexp(1.0, units // 2) * np.ldexp(1.0, units - units // 2)
-    local = np.rint(scaled).astype(np.int64).sum(axis=1)
+    local = to_units(table, units).sum(axis=1)
     totals = comm.allreduce_sum(local)
     return np.array([to_float(int(t), e) for t, e in zip(totals, exponents, strict=True)])
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError
 from bitgrove.exact_math import exact_log
-from bitgrove.fixed_point import fixed_point_sums
+from bitgrove.fixed_point import fixed_point_sums, to_units
 from bitgrove.objectives import dcg, discounts, ideal_dcg
 
 F64 = NDArray[np.float64]
@@ -81,13 +81,13 @@ def _auc(d: EvalData, comm: Comm) -> float:
     prediction, label, weight = (
         np.concatenate(comm.allgather(part)) for part in (d.prediction, d.label, d.weight)
     )
-    order = np.argsort(prediction, kind="stable")
+    order = np.argsort(prediction)  # equal ones in any order: they are added up as one
     prediction, label, weight = prediction[order], label[order], weight[order]
     starts = np.flatnonzero(np.concatenate([[True], prediction[1:] != prediction[:-1]]))
     # Weights as integers: their running sums do not depend on order.
     _, exponent = np.frexp(weight.max())
     unit = 61 - int(exponent) - len(weight).bit_length()
-    whole = np.rint(np.ldexp(weight, unit)).astype(np.int64)
+    whole = to_units(weight, unit)
     positive = np.add.reduceat(np.where(label > 0, whole, 0), starts)
     negative = np.add.reduceat(np.where(label > 0, 0, whole), starts)
     below = np.cumsum(negative) - negative
