@@ -116,10 +116,11 @@ def test_memory_is_returned(backend: Any) -> None:
     def train() -> None:
         bg.train({**BINARY, "device": "cuda"}, bg.Dataset(X, (X[:, 0] > 0).astype(float)))
 
-    train()  # modules stay loaded
+    train()  # modules stay loaded, and the driver keeps some memory of its own
     before = free_bytes()
-    train()
-    assert before - free_bytes() < 1 << 20
+    for _ in range(4):
+        train()
+    assert before - free_bytes() < 2 * X.nbytes  # what was sent up for binning, four times
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
