@@ -126,6 +126,7 @@ class CudaBackend:
         tiles = self.memory.zeros(n_tile_bytes, np.uint8)
         binned = self.memory.empty((n_features, n_rows), np.uint8)
         missing = bin_on_device(columns, mapper, tiles, binned, self.memory, self._launch)
+        self.memory.trim()  # the values that were sent up
         return CudaMatrix(n_rows, mapper, tiles, binned), missing
 
     def prepare_training(self, matrix: CudaMatrix, mapper: BinMapper) -> None:

@@ -72,6 +72,10 @@ class DeviceMemory:
         stream.synchronize()
         return array
 
+    def trim(self) -> None:
+        """Gives what is no longer in use back to the system."""
+        self._pool.free_all_blocks()
+
     def scratch(self, name: str, n_items: int, dtype: DTypeLike) -> Any:
         """An array that is kept between calls; what grows starts as zeros."""
         array = self._scratch.get(name)
