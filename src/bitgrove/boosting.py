@@ -7,6 +7,7 @@ scores. Returns a Model; nothing of the loop depends on which backend or which C
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -114,6 +115,10 @@ def _run(
         if not evaluator.sets:
             raise ParameterError("early_stopping_rounds: needs a validation set (valid_sets)")
         callbacks.append(early_stopping(params.early_stopping_rounds, params.first_metric_only))
+    if params.verbosity >= 1 and params.distributed == "voting" and comm.rank == 0:
+        print(
+            f"voting over {comm.size} ranks: the model may depend on their number", file=sys.stderr
+        )
     if params.verbosity >= 1:
         callbacks.append(log_evaluation())
     if params.progress:

@@ -199,7 +199,8 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         early_stopping_rounds: int | None = None, first_metric_only: bool = False,
         n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int | None = None,
         frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
-        distributed_timeout: float = 60.0, importance_type: str = "gain",
+        distributed: str = "data", top_k: int = 20, distributed_timeout: float = 60.0,
+        importance_type: str = "gain",
     ) -> None:
         self._store(locals())
     # fmt: on
@@ -275,7 +276,8 @@ class BitGroveRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         eval_metric: Metrics = None, early_stopping_rounds: int | None = None,
         first_metric_only: bool = False, n_jobs: int | None = None, device: str = "cpu",
         histogram_pool_mb: int | None = None, frontier_alpha: float = 0.75, verbosity: int = 0,
-        progress: bool = False, distributed_timeout: float = 60.0, importance_type: str = "gain",
+        progress: bool = False, distributed: str = "data", top_k: int = 20,
+        distributed_timeout: float = 60.0, importance_type: str = "gain",
     ) -> None:
         self._store(locals())
     # fmt: on
@@ -309,7 +311,8 @@ class BitGroveRanker(_Estimator):
         early_stopping_rounds: int | None = None, first_metric_only: bool = False,
         n_jobs: int | None = None, device: str = "cpu", histogram_pool_mb: int | None = None,
         frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
-        distributed_timeout: float = 60.0, importance_type: str = "gain",
+        distributed: str = "data", top_k: int = 20, distributed_timeout: float = 60.0,
+        importance_type: str = "gain",
     ) -> None:
         self._store(locals())
     # fmt: on

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.backends.base import Backend, BinnedMatrix, TreeWork
-from bitgrove.distributed.comm import Comm, feature_block
+from bitgrove.distributed.comm import Comm
+from bitgrove.distributed.search import rank_search
 from bitgrove.histograms import HistogramPool, WidthPlan
 from bitgrove.params import TrainParams
 from bitgrove.quantize import QuantizedGradients
-from bitgrove.splits import SPLIT_INFO, GainRules, SplitInfos, best_of_ranks
+from bitgrove.splits import SPLIT_INFO, GainRules, SplitInfos
 
 I64 = NDArray[np.int64]
 # Separating zero rows is a pass over all rows: it pays when histograms get this much shorter.
@@ -64,11 +65,6 @@ class Grower:
     ) -> None:
         self.backend, self.matrix, self.pool = backend, matrix, pool
         self.params, self.comm = params, comm
-        mapper = matrix.mapper
-        self.features = feature_block(comm, mapper.n_features)
-        blocks = [feature_block(comm, mapper.n_features, rank) for rank in range(comm.size)]
-        offset = mapper.bin_offset
-        self.rank_bins = [(int(offset[first]), int(offset[last])) for first, last in blocks]
 
     def grow(
         self, quantized: QuantizedGradients, rows: Any, allowed: NDArray[np.uint8]
@@ -88,7 +84,10 @@ class Grower:
         frontier, alpha = self._start(), self.params.frontier_alpha
         if self.comm.size == 1 and self.backend.run_rounds(work, frontier, alpha):
             return _grown_tree(frontier)
-        self.find_here = self.backend.searcher(work)
+        if self.comm.size == 1:
+            self.find = self.backend.searcher(work)
+        else:
+            self.find = rank_search(self.params, self.backend, work, self.comm)
         self._search(frontier)
         missing_bin = self.matrix.mapper.missing_bin
         while len(plan := frontier.next_batch(alpha, missing_bin)):
@@ -122,45 +121,8 @@ class Grower:
 
     def _search(self, frontier: Any) -> None:
         """Finds the best splits of the new nodes."""
-        find = self.find_here if self.comm.size == 1 else self._find_with_ranks
         while (plan := frontier.next_search()) is not None:
-            frontier.record(find(plan))
-
-    def _find_with_ranks(self, plan: Any) -> NDArray[np.uint8]:
-        """Builds histograms of this rank's rows and searches the sums of this rank's features."""
-        storage, packing = self.pool.storage, self.params.packed
-        self.backend.build_histograms(
-            storage, self.matrix, self.quantized.packed, self.rows, plan.builds, packing
-        )
-        self._reduce(plan.builds)
-        if len(plan.subtractions):
-            mine = self.rank_bins[self.comm.rank]
-            self.backend.subtract_histograms(storage, plan.subtractions, mine, packing)
-        found = self.backend.find_splits(
-            storage,
-            self.matrix.mapper,
-            plan.slots,
-            plan.widths,
-            plan.sums,
-            self.features,
-            self.allowed,
-            self.rules,
-            packing,
-        )
-        return best_of_ranks(found, self.comm).view(np.uint8)
-
-    def _reduce(self, builds: I64) -> None:
-        """Sums the built histograms over ranks; each rank keeps the bins of its own features."""
-        storage, packing = self.pool.storage, self.params.packed
-        mine = self.rank_bins[self.comm.rank]
-        for width in np.unique(builds[:, 4]).tolist():
-            slots = builds[builds[:, 4] == width, 2]
-            blocks = [
-                self.backend.read_histograms(storage, slots, width, bins, packing)
-                for bins in self.rank_bins
-            ]
-            total = self.comm.reduce_scatter_sum(blocks)
-            self.backend.write_histograms(storage, slots, width, mine, total)
+            frontier.record(self.find(plan))
 
 
 def _grown_tree(frontier: Any) -> GrownTree:

@@ -52,6 +52,7 @@ class Parameter:
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
     optional: bool = False  # None is a value of its own
     affects_model: bool = True
+    kept_by_default: bool = True  # False: the model file names it only if it is not the default
     objectives: tuple[str, ...] = OBJECTIVES  # where a value other than the default has a meaning
 
     @property
@@ -229,6 +230,15 @@ class TrainParams:
         "1 prints the metrics of each iteration to standard error; 0 and -1 are silent.",
         "verbose", low=-1, high=1, affects_model=False)
     progress: bool = _row("bool", False, EXECUTION, "Show a progress bar.", affects_model=False)
+    distributed: str = _row("choice", "data", DISTRIBUTED,
+        "With several ranks: `data` sums the histograms of all features, which gives the model of "
+        "one machine. `voting` (PV-Tree) sums those of the features that ranks vote for: fewer "
+        "bytes, but the model may depend on the number of ranks. LightGBM `tree_learner`.",
+        "tree_learner", choices=("data", "voting"), kept_by_default=False)
+    top_k: int = _row("int", 20, DISTRIBUTED,
+        "Features each rank votes for at each node with `distributed=\"voting\"`; twice as many "
+        "are summed. Larger is closer to `data` and sends more.",
+        "topk", low=1, high=_MANY, kept_by_default=False)
     distributed_timeout: float = _row("float", 60.0, DISTRIBUTED,
         "With several ranks: seconds to wait for a silent rank before training ends everywhere "
         "with an error that names it. Must exceed the time the slowest rank computes alone.",
@@ -264,7 +274,11 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
 
 def model_params(params: TrainParams) -> dict[str, object]:
     """The parameters that shape the model, as JSON values for the model file."""
-    values = {p.name: getattr(params, p.name) for p in PARAMETERS if p.affects_model}
+    values = {
+        p.name: getattr(params, p.name)
+        for p in PARAMETERS
+        if p.affects_model and (p.kept_by_default or getattr(params, p.name) != p.default)
+    }
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 

@@ -1,7 +1,17 @@
 """Ways to train on more than one shard: a Comm is passed, never a global."""
 
 from bitgrove.distributed.comm import Comm, SoloComm, fails_together
+from bitgrove.distributed.counting import CountingComm
 from bitgrove.distributed.mpi import MpiComm, mpi
 from bitgrove.distributed.threads import ThreadComm, run_threads
 
-__all__ = ["Comm", "MpiComm", "SoloComm", "ThreadComm", "fails_together", "mpi", "run_threads"]
+__all__ = [
+    "Comm",
+    "CountingComm",
+    "MpiComm",
+    "SoloComm",
+    "ThreadComm",
+    "fails_together",
+    "mpi",
+    "run_threads",
+]

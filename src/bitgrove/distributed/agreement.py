@@ -66,6 +66,8 @@ def check_same_model(comm: Comm, model: Model) -> None:
 
 def _facts(params: TrainParams, train_set: Dataset) -> dict[str, Any]:
     shared = {k: v for k, v in vars(params).items() if k not in _OWN_PARAMETERS}
+    if params.device == "reference":  # its messages have a layout of their own
+        shared["device"] = "reference"
     return {
         "n_rows": train_set.n_rows,
         "params": {k: list(v) if isinstance(v, tuple) else v for k, v in shared.items()},
@@ -75,7 +77,8 @@ def _facts(params: TrainParams, train_set: Dataset) -> dict[str, Any]:
 
 
 def _check_parameters(rank: int, expected: dict[str, Any], found: dict[str, Any]) -> None:
-    for name, value in expected.items():
+    for name in sorted(expected.keys() | found.keys()):
+        value = expected.get(name)
         if found.get(name) != value:
             raise _everywhere(
                 ParameterError,
