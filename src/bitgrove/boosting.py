@@ -156,6 +156,9 @@ class Booster:
         self.objective = make_objective(params, dataset, comm)
         weighted = _with_class_weight(dataset, params)
         self.backend: Backend = make_backend(params)
+        # The smallest of all ranks: with other slots a rank would plan other messages.
+        pool_mb = params.histogram_pool_mb or self.backend.pool_mb
+        self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
@@ -222,7 +225,7 @@ class Booster:
         if self.grower is None or self.grower.pool.half_bits < half_bits:
             p, self.grower = self.params, None  # the narrow pool is freed first
             pool = HistogramPool(
-                self.backend, self.matrix, half_bits, p.histogram_pool_mb, p.num_leaves
+                self.backend, self.matrix, half_bits, self.pool_mb, p.num_leaves
             )
             self.grower = Grower(self.backend, self.matrix, pool, p, self.comm)
         return self.grower

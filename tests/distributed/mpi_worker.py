@@ -32,6 +32,12 @@ def digests(comm: Comm, jobs: list[tuple[str, str, dict[str, Any]]]) -> list[lis
     return found
 
 
+def mixed(comm: Comm, how: tuple[str, list[str]]) -> list[list[str]]:
+    """Every rank's digest when rank r trains on the r-th device."""
+    name, devices = how
+    return digests(comm, [(name, "uneven", {"device": devices[comm.rank]})])
+
+
 class FaultyComm:
     """Passes everything on; before the n-th call of a collective it does something bad."""
 
@@ -106,7 +112,7 @@ def again(comm: Comm, how: dict[str, Any]) -> list[list[str]]:
 
 def main() -> None:
     comm = mpi()
-    job = {"digests": digests, "fault": fault, "again": again}[sys.argv[1]]
+    job = {"digests": digests, "fault": fault, "again": again, "mixed": mixed}[sys.argv[1]]
     answer = job(comm, json.loads(sys.argv[2]))  # type: ignore[operator]
     if comm.rank == 0:
         print(json.dumps(answer), flush=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +12,8 @@ import pytest
 
 import bitgrove as bg
 from cases import CASES, signal, table
+from mpi_launch import mpiexec, run_job
 
-RunJob = Callable[[int, str, Any], Any]
 # One case of each way that ranks could drift apart.
 FEW = ["binary full precision", "multiclass", "ranking early stopping", "regression weighted"]
 
@@ -26,22 +24,20 @@ def solo() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3, 4])
-def test_uneven_shards_equal_solo(n_ranks: int, run_job: RunJob, solo: dict[str, str]) -> None:
+def test_uneven_shards_equal_solo(n_ranks: int, solo: dict[str, str]) -> None:
     found = run_job(n_ranks, "digests", [(name, "uneven", {}) for name in CASES])
     for name, digests in zip(CASES, found, strict=True):
         assert digests == [solo[name]] * n_ranks, name
 
 
 @pytest.mark.parametrize(("n_ranks", "dealing"), [(1, "even"), (2, "even"), (3, "empty")])
-def test_other_dealings_equal_solo(
-    n_ranks: int, dealing: str, run_job: RunJob, solo: dict[str, str]
-) -> None:
+def test_other_dealings_equal_solo(n_ranks: int, dealing: str, solo: dict[str, str]) -> None:
     found = run_job(n_ranks, "digests", [(name, dealing, {}) for name in FEW])
     for name, digests in zip(FEW, found, strict=True):
         assert digests == [solo[name]] * n_ranks, name
 
 
-def test_unpacked_and_reference_ranks_equal_solo(run_job: RunJob, solo: dict[str, str]) -> None:
+def test_unpacked_and_reference_ranks_equal_solo(solo: dict[str, str]) -> None:
     jobs = [("multiclass", {"packed": False}), ("wide", {"device": "reference"})]
     found = run_job(2, "digests", [(name, "uneven", changes) for name, changes in jobs])
     assert found == [[solo[name]] * 2 for name, _ in jobs]
@@ -75,7 +71,7 @@ QUERIES = ["--label", "grade", "--objective", "lambdarank", "--group", "query", 
 @pytest.mark.parametrize("task", [CLASSES, QUERIES])
 @pytest.mark.parametrize(("data", "n_ranks"), [("part-*.parquet", 3), ("whole.parquet", 4)])
 def test_the_command_line_over_ranks(
-    task: list[str], data: str, n_ranks: int, files: Path, tmp_path: Path, mpiexec: Any
+    task: list[str], data: str, n_ranks: int, files: Path, tmp_path: Path
 ) -> None:
     words = [*COMMAND, *task, "--data", str(files / data), "--model"]
     done = mpiexec(n_ranks, sys.executable, *words, str(tmp_path / "ranks.bitgrove"))
@@ -86,7 +82,7 @@ def test_the_command_line_over_ranks(
     assert done.stdout.count("digest") == 1 and "3,000 rows" in done.stdout
 
 
-def test_a_query_on_two_ranks_is_refused(files: Path, tmp_path: Path, mpiexec: Any) -> None:
+def test_a_query_on_two_ranks_is_refused(files: Path, tmp_path: Path) -> None:
     whole = pq.read_table(files / "whole.parquet")
     for i, rows in enumerate([whole.slice(0, 1000), whole.slice(1000)]):
         pq.write_table(rows, tmp_path / f"cut-{i}.parquet")
@@ -97,7 +93,7 @@ def test_a_query_on_two_ranks_is_refused(files: Path, tmp_path: Path, mpiexec: A
     assert not (tmp_path / "m.bitgrove").exists()
 
 
-def test_a_bad_file_of_one_rank_is_one_error(files: Path, tmp_path: Path, mpiexec: Any) -> None:
+def test_a_bad_file_of_one_rank_is_one_error(files: Path, tmp_path: Path) -> None:
     for i in range(2):
         (tmp_path / f"part-{i}.parquet").write_bytes((files / "part-0.parquet").read_bytes())
     (tmp_path / "part-2.parquet").write_bytes(b"not a table")
@@ -108,9 +104,7 @@ def test_a_bad_file_of_one_rank_is_one_error(files: Path, tmp_path: Path, mpiexe
     assert "rank 2: DataError: " in errors[0] and "part-2.parquet: cannot be read" in errors[0]
 
 
-def test_the_command_line_goes_on_from_a_checkpoint(
-    files: Path, tmp_path: Path, mpiexec: Any
-) -> None:
+def test_the_command_line_goes_on_from_a_checkpoint(files: Path, tmp_path: Path) -> None:
     words = ["-m", "bitgrove", "train", *CLASSES, "--data", str(files / "part-*.parquet")]
     kept = ["--checkpoint", str(tmp_path / "kept"), "--checkpoint_every", "2"]
     for n_ranks, more in [(2, ["--n_estimators", "3", *kept]), (3, ["--n_estimators", "5", *kept]),

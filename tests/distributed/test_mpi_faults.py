@@ -6,14 +6,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cases import CASES
-from conftest import WORKER
+from mpi_launch import WORKER, mpiexec, run_job
 
 TIMEOUT = 4.0
 # Where a rank fails: while edges are found, inside a tree, in the sum of histograms, at splits.
@@ -25,7 +24,7 @@ PLACES = {
 }
 
 
-def run(mpiexec: Any, folder: Path, rank: int, place: str, fault: str) -> dict[int, dict[str, Any]]:
+def run(folder: Path, rank: int, place: str, fault: str) -> dict[int, dict[str, Any]]:
     """What each rank wrote; every process must be gone soon after the first one failed."""
     collective, n = PLACES[place]
     how = {"rank": rank, "collective": collective, "n": n, "fault": fault,
@@ -51,8 +50,8 @@ def _wait_until_gone(pids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_rank_that_raises(place: str, tmp_path: Path, mpiexec: Any) -> None:
-    reports = run(mpiexec, tmp_path, 1, place, "raise")
+def test_a_rank_that_raises(place: str, tmp_path: Path) -> None:
+    reports = run(tmp_path, 1, place, "raise")
     assert reports[1]["kind"] == "MemoryError"
     for rank in (0, 2):
         assert reports[rank]["kind"] == "RankFailure" and reports[rank]["rank"] == 1
@@ -62,10 +61,8 @@ def test_a_rank_that_raises(place: str, tmp_path: Path, mpiexec: Any) -> None:
 
 @pytest.mark.parametrize("fault", ["die", "hang"])
 @pytest.mark.parametrize(("rank", "place"), [(2, "binning"), (0, "tree"), (1, "reduce")])
-def test_a_rank_that_dies_or_hangs(
-    rank: int, place: str, fault: str, tmp_path: Path, mpiexec: Any
-) -> None:
-    reports = run(mpiexec, tmp_path, rank, place, fault)
+def test_a_rank_that_dies_or_hangs(rank: int, place: str, fault: str, tmp_path: Path) -> None:
+    reports = run(tmp_path, rank, place, fault)
     assert "kind" not in reports.pop(rank)  # it could not say anything
     if fault == "die":  # Hydra may still have ended the others first: then no rank could speak
         reports = {r: facts for r, facts in reports.items() if "kind" in facts}
@@ -75,6 +72,6 @@ def test_a_rank_that_dies_or_hangs(
         assert facts["seconds"] < TIMEOUT + 30
 
 
-def test_processes_train_again_after_a_failure(run_job: Callable[[int, str, Any], Any]) -> None:
+def test_processes_train_again_after_a_failure() -> None:
     digest = CASES["regression"]().train().digest()
     assert run_job(3, "again", {}) == [[digest] * 3]
