@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import bitgrove
-from bitgrove.backends.cpu import simd_level
 from bitgrove.demo_data import (
     make_higgs_like,
     make_multiclass_like,
@@ -31,6 +30,7 @@ from bitgrove.demo_data import (
     make_regression_like,
 )
 from bitgrove.distributed import ThreadComm, run_threads
+from bitgrove.simd import simd_level
 from reporting import machine, markdown_table
 
 Array = NDArray[Any]

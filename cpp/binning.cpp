@@ -1,14 +1,9 @@
 // Values to bins: one column of bytes per feature.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <optional>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
+#include "edges.h"
 #include "layouts.h"
 #include "parallel.h"
 #include "rooms.h"
@@ -28,15 +23,6 @@ struct Column {
   bool is_double;
 };
 
-constexpr int GROUPS = 16;
-
-// A feature's edges padded with +inf to 256, so that the search needs no bounds.
-struct Edges {
-  alignas(64) double values[BINS_PER_FEATURE];
-  alignas(64) double last_of_group[GROUPS];
-  int n_edges;
-};
-
 void read_values(const Column& column, int64_t begin, int64_t n, double* out) {
   if (column.is_double) {
     const double* p = static_cast<const double*>(column.data) + begin * column.stride;
@@ -45,44 +31,6 @@ void read_values(const Column& column, int64_t begin, int64_t n, double* out) {
     const float* p = static_cast<const float*>(column.data) + begin * column.stride;
     for (int64_t i = 0; i < n; ++i) out[i] = static_cast<double>(p[i * column.stride]);
   }
-}
-
-#if defined(__x86_64__)
-// Two counts of sixteen instead of eight dependent steps: which group of edges, where in it.
-BG_TARGET_AVX512 int count_below_avx512(const Edges& edges, double x) {
-  const __m512d value = _mm512_set1_pd(x);
-  const auto below = [value](const double* e) __attribute__((always_inline, target("avx512f"))) {
-    return __builtin_popcount(_mm512_cmp_pd_mask(_mm512_load_pd(e), value, _CMP_LT_OQ)) +
-           __builtin_popcount(_mm512_cmp_pd_mask(_mm512_load_pd(e + 8), value, _CMP_LT_OQ));
-  };
-  const int group = below(edges.last_of_group);
-  return GROUPS * group + below(edges.values + GROUPS * group);  // the last edge is +inf
-}
-
-BG_TARGET_AVX512 bool find_bins_avx512(const double* values, int64_t n, const Edges& edges, uint8_t* bins) {
-  bool any_missing = false;
-  for (int64_t i = 0; i < n; ++i) {
-    const bool is_missing = values[i] != values[i];
-    any_missing |= is_missing;
-    bins[i] = static_cast<uint8_t>(is_missing ? edges.n_edges + 1 : count_below_avx512(edges, values[i]));
-  }
-  return any_missing;
-}
-#endif
-
-bool find_bins(const double* values, int64_t n, const Edges& edges, uint8_t* bins, Simd simd) {
-#if defined(__x86_64__)
-  if (simd == Simd::avx512) return find_bins_avx512(values, n, edges, bins);
-#else
-  (void)simd;
-#endif
-  bool any_missing = false;
-  for (int64_t i = 0; i < n; ++i) {
-    const bool is_missing = values[i] != values[i];
-    any_missing |= is_missing;
-    bins[i] = static_cast<uint8_t>(is_missing ? edges.n_edges + 1 : count_below(edges.values, values[i]));
-  }
-  return any_missing;
 }
 
 std::vector<Column> columns_of(const nb::list& columns, int64_t n_rows) {
@@ -98,15 +46,13 @@ std::vector<Column> columns_of(const nb::list& columns, int64_t n_rows) {
 }
 
 std::vector<Edges> padded_edges(Vector<const double> values, Vector<const int64_t> offset) {
-  std::vector<Edges> result(offset.shape(0) - 1);
-  for (size_t f = 0; f < result.size(); ++f) {
+  std::vector<Edges> result;
+  result.reserve(offset.shape(0) - 1);
+  for (size_t f = 0; f + 1 < offset.shape(0); ++f) {
     const int64_t begin = offset(f), n = offset(f + 1) - begin;
-    require(begin >= 0 && n >= 0 && n < BINS_PER_FEATURE - 1 &&
-            offset(f + 1) <= static_cast<int64_t>(values.shape(0)), "edge offsets out of range");
-    std::fill_n(result[f].values, BINS_PER_FEATURE, std::numeric_limits<double>::infinity());
-    std::copy_n(values.data() + begin, n, result[f].values);
-    for (int g = 0; g < GROUPS; ++g) result[f].last_of_group[g] = result[f].values[GROUPS * g + GROUPS - 1];
-    result[f].n_edges = static_cast<int>(n);
+    require(begin >= 0 && n >= 0 && n <= MAX_EDGES && offset(f + 1) <= static_cast<int64_t>(values.shape(0)),
+            "edge offsets out of range");
+    result.emplace_back(values.data() + begin, n);
   }
   return result;
 }

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.simd import simd_level
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +54,8 @@ def concatenate(trees: Sequence[Tree], name: str, dtype: str) -> NDArray[Any]:
     return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
 
 
-def make_forest(trees: Sequence[Tree], n_features: int) -> Any:
-    """All trees in the layout of cpp/forest.h, for the prediction kernels."""
+def make_forest(trees: Sequence[Tree], n_features: int, simd: int | None = None) -> Any:
+    """All trees in the layouts of cpp/forest.h, for the prediction kernels."""
     split_offset = np.zeros(len(trees) + 1, dtype=np.int64)
     leaf_offset = np.zeros(len(trees) + 1, dtype=np.int64)
     np.cumsum([tree.n_splits for tree in trees], out=split_offset[1:])
@@ -69,4 +70,5 @@ def make_forest(trees: Sequence[Tree], n_features: int) -> Any:
         concatenate(trees, "right", "i4"),
         concatenate(trees, "leaf_value", "f8"),
         n_features,
+        simd_level() if simd is None else simd,
     )

@@ -6,7 +6,6 @@ environment variable BITGROVE_SIMD (scalar, avx2, avx512) lowers the instruction
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,15 +17,14 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.backends.base import TreeWork, search_in_steps
 from bitgrove.binning import BinMapper
-from bitgrove.errors import ParameterError
 from bitgrove.objectives import Objective, Queries
+from bitgrove.simd import simd_level
 from bitgrove.splits import SPLIT_INFO, GainRules, SplitInfos
 from bitgrove.threads import resolve_threads
 from bitgrove.tree import Tree
 
 Array = NDArray[Any]
 I64 = NDArray[np.int64]
-SIMD_LEVELS = {"scalar": 0, "avx2": 1, "avx512": 2}
 # The partition kernel gathers 32 bits at a time.
 _COLUMN_PADDING = 3
 _CACHE_LINE = 64
@@ -50,17 +48,6 @@ def _aligned_bytes(n_bytes: int) -> NDArray[np.uint8]:
     memory = np.zeros(n_bytes + _CACHE_LINE, dtype=np.uint8)
     start = -memory.ctypes.data % _CACHE_LINE
     return memory[start : start + n_bytes]
-
-
-def simd_level() -> int:
-    """The processor's best instruction set, or the lower one BITGROVE_SIMD asks for."""
-    best = int(_core.best_simd())
-    wanted = os.environ.get("BITGROVE_SIMD", "").lower()
-    if not wanted:
-        return best
-    if wanted not in SIMD_LEVELS:
-        raise ParameterError(f"BITGROVE_SIMD={wanted!r}: must be one of {', '.join(SIMD_LEVELS)}")
-    return min(best, SIMD_LEVELS[wanted])
 
 
 class CpuBackend:
