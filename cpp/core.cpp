@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   m.def("best_simd", [] { return static_cast<int>(best_simd()); },
         "0 scalar, 1 AVX2, 2 AVX-512: the best this processor has");
   init_math(m);
+  init_edges(m);
   init_binning(m);
   init_tile_layout(m);
   init_gradients(m);

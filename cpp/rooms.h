@@ -30,6 +30,7 @@ inline void require(bool ok, const char* what) {
 }
 
 void init_math(nb::module_& m);
+void init_edges(nb::module_& m);
 void init_binning(nb::module_& m);
 void init_tile_layout(nb::module_& m);
 void init_gradients(nb::module_& m);

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove import _core
 from bitgrove.device_tables import on_host, take_rows
 from bitgrove.distributed.comm import Comm, feature_block
-from bitgrove.exact_math import hash_key, row_hash
-from bitgrove.row_ids import RowRuns, row_ids
+from bitgrove.exact_math import hash_key
+from bitgrove.row_ids import RowRuns
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
@@ -75,19 +76,28 @@ def fit_edges(
     """Edges from a hashed sample of about sample_rows rows of all ranks (all rows when fewer)."""
     n_rows = len(columns[0])
     n_total = int(comm.allreduce_sum(np.array([n_rows], dtype=np.int64))[0])
-    rows: NDArray[np.int64] | slice = slice(None)
+    rows: NDArray[np.int32] | slice = slice(None)
     if n_total > sample_rows:
-        limit = np.uint64((sample_rows << 64) // n_total)
-        rows = np.flatnonzero(row_hash(hash_key(seed, _SAMPLE_PURPOSE), row_ids(runs)) < limit)
+        rows = _sampled(runs, hash_key(seed, _SAMPLE_PURPOSE), (sample_rows << 64) // n_total)
     edges = _shared_edges([on_host(take_rows(column, rows)) for column in columns], max_bin, comm)
     offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
     return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))
 
 
+def _sampled(runs: RowRuns, key: int, limit: int) -> NDArray[np.int32]:
+    """The rows whose ids have a hash below the limit."""
+    parts = []
+    for run in runs:
+        rows = np.empty(run.end - run.begin, dtype=np.int32)  # only the sample's part is touched
+        n_sampled = _core.select_rows(key, run.first, limit, rows)
+        parts.append(rows[:n_sampled] + np.int32(run.begin))
+    return np.concatenate(parts)
+
+
 def _shared_edges(sample: list[NDArray[Any]], max_bin: int, comm: Comm) -> list[F64]:
     """Edges of every feature: each rank gets all values of its block and finds their edges."""
     if comm.size == 1:
-        return [find_edges(column.astype(np.float64), max_bin) for column in sample]
+        return [find_edges(column, max_bin) for column in sample]
     edges: list[F64] = []
     chunk = max(1, _CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size
     chunk = int(-comm.allreduce_max(np.array([-chunk]))[0])  # the smallest: the same on all ranks
@@ -108,42 +118,7 @@ def _shared_edges(sample: list[NDArray[Any]], max_bin: int, comm: Comm) -> list[
     return edges
 
 
-def find_edges(values: F64, max_bin: int) -> F64:
+def find_edges(values: NDArray[Any], max_bin: int) -> F64:
     """At most max_bin - 1 increasing edges for one feature's sample; NaN is ignored."""
-    ordered = np.sort(values[~np.isnan(values)]) + 0.0  # + 0.0: one zero, not two
-    if not len(ordered):
-        return np.zeros(0)
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    distinct = ordered[starts]
-    counts = np.diff(np.append(starts, len(ordered)))
-    if len(distinct) <= max_bin:
-        ends = np.arange(len(distinct) - 1)
-    else:
-        ends = _cut(counts.astype(np.int64), max_bin)
-    return _between(distinct[ends], distinct[ends + 1])
-
-
-def _between(low: F64, high: F64) -> F64:
-    """A number e with low <= e < high: the middle, or low where the middle rounds away."""
-    with np.errstate(invalid="ignore"):
-        middle = low * 0.5 + high * 0.5
-    return np.where((low <= middle) & (middle < high), middle, low)
-
-
-def _cut(counts: I64, max_bin: int) -> I64:
-    """Distinct values after which a bin ends: heavy values alone, the rest in equal shares."""
-    n_rows = int(counts.sum())
-    heavy = counts * max_bin >= n_rows
-    light = np.where(heavy, 0, counts)
-    before = np.cumsum(light) - light
-    n_light = int(light.sum())
-    n_groups = max_bin - int(heavy.sum())
-    while n_groups > 0 and n_light > 0:
-        group = before * n_groups // n_light
-        ends = heavy[:-1] | heavy[1:] | (group[1:] != group[:-1])
-        excess = int(ends.sum()) + 1 - max_bin
-        if excess <= 0:
-            return np.flatnonzero(ends)
-        n_groups -= excess
-    group = (np.cumsum(counts) - counts) * max_bin // n_rows
-    return np.flatnonzero(group[1:] != group[:-1])
+    ordered = np.sort(values)  # NaN last
+    return np.asarray(_core.cut_edges(ordered.astype(np.float64, copy=False), max_bin))

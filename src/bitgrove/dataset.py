@@ -257,7 +257,7 @@ def _vector(values: Any, n_rows: int, name: str) -> NDArray[np.float64]:
     if not np.isfinite(vector).all():
         where = int(np.flatnonzero(~np.isfinite(vector))[0])
         raise DataError(f"{name} contains NaN or infinity (row {where}: {vector[where]})")
-    largest = float(np.abs(vector).max(initial=0.0))
+    largest = float(max(vector.max(initial=0.0), -vector.min(initial=0.0)))
     if largest > MAX_MAGNITUDE:
         raise DataError(f"{name} holds {largest:g}; magnitudes above 1e38 are not supported")
     return vector

@@ -8,6 +8,7 @@ order of rows, any number of threads and any number of ranks.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from numpy.typing import NDArray
 
 from bitgrove.distributed.comm import Comm
 
+F64 = NDArray[np.float64]
+
 # Values are rounded through 1.5 * 2^52 in the kernels, which is exact below 2^51.
 _MAX_VALUE_BITS = 50
 _MAX_SUM_BITS = 62
+_PIECE = 1 << 16
 
 
 def unit_exponent(max_magnitude: float, n_values: int) -> int:
@@ -45,17 +49,22 @@ def to_float(total: int, exponent: int) -> float:
     return math.ldexp(float(total), -exponent)
 
 
-def fixed_point_sums(values: NDArray[np.float64], comm: Comm) -> NDArray[np.float64]:
-    """Sums over the last axis and over all ranks; values is (n,) or (k, n)."""
-    table = np.atleast_2d(values)
-    bounds = comm.allreduce_max(np.abs(table).max(axis=1, initial=0.0))
-    n_values = int(comm.allreduce_sum(np.array([table.shape[1]], dtype=np.int64))[0])
+def fixed_point_sums(rows: Sequence[F64] | F64, comm: Comm) -> F64:
+    """The sum of each array over all ranks; the arrays have one length (rows of a table do)."""
+    tops = [max(row.max(initial=0.0), -row.min(initial=0.0)) for row in rows]
+    bounds = comm.allreduce_max(np.array(tops, dtype=np.float64))
+    n_values = int(comm.allreduce_sum(np.array([len(rows[0])], dtype=np.int64))[0])
     exponents = [unit_exponent(float(bound), n_values) for bound in bounds]
-    units = np.array(exponents, dtype=np.int64)[:, None]
-    local = to_units(table, units).sum(axis=1)
-    totals = comm.allreduce_sum(local)
+    local = [_local_sum(row, e) for row, e in zip(rows, exponents, strict=True)]
+    totals = comm.allreduce_sum(np.array(local, dtype=np.int64))
     return np.array([to_float(int(t), e) for t, e in zip(totals, exponents, strict=True)])
 
 
-def fixed_point_sum(values: NDArray[np.float64], comm: Comm) -> float:
-    return float(fixed_point_sums(values, comm)[0])
+def _local_sum(values: F64, exponent: int) -> int:
+    """In pieces: the integers of all rows at once would be the largest arrays of a training."""
+    pieces = (values[i : i + _PIECE] for i in range(0, len(values), _PIECE))
+    return sum(int(to_units(piece, exponent).sum()) for piece in pieces)
+
+
+def fixed_point_sum(values: F64, comm: Comm) -> float:
+    return float(fixed_point_sums([values], comm)[0])

@@ -23,16 +23,21 @@ def half_range(width: int) -> tuple[int, int]:
     return 2 ** (width - 1) - 1, 2 ** min(width, 63) - 1
 
 
+_RANGES = {width: half_range(width) for width in LOCAL_WIDTHS}
+
+
 class WidthPlan:
     """Widths for one tree, from the bounds of its integers; `limits` is what the frontier uses."""
 
     def __init__(self, quantized: QuantizedGradients) -> None:
-        self._rows_that_fit = {w: _rows_that_fit(w, quantized) for w in LOCAL_WIDTHS}
-        # Rows a sum of this width can take: all there are, if all of them together fit.
-        self._most_rows = {
-            w: ALL_ROWS if _everything_fits(w, quantized) else min(n_rows, ALL_ROWS)
-            for w, n_rows in self._rows_that_fit.items()
-        }
+        grad_limit, hess_limit = max(quantized.grad_limit, 1), max(quantized.hess_limit, 1)
+        self._rows_that_fit, self._most_rows = {}, {}
+        for width, (grad_range, hess_range) in _RANGES.items():
+            fitting = min(grad_range // grad_limit, hess_range // hess_limit)
+            # All rows there are, if all of them together fit.
+            all_fit = quantized.abs_grad_sum <= grad_range and quantized.hess_sum <= hess_range
+            self._rows_that_fit[width] = fitting
+            self._most_rows[width] = ALL_ROWS if all_fit else min(fitting, ALL_ROWS)
         self.limits = _core.WidthLimits(
             [self._most_rows[w] for w in TOTAL_WIDTHS],
             [self._most_rows[w] for w in LOCAL_WIDTHS],
@@ -54,16 +59,6 @@ class WidthPlan:
         """(width, rows per block) of the accumulators that feed a total of the given width."""
         width, block_rows = self.limits.local(n_rows, total_width)
         return int(width), int(block_rows)
-
-
-def _rows_that_fit(width: int, q: QuantizedGradients) -> int:
-    grad_range, hess_range = half_range(width)
-    return min(grad_range // max(q.grad_limit, 1), hess_range // max(q.hess_limit, 1))
-
-
-def _everything_fits(width: int, q: QuantizedGradients) -> bool:
-    grad_range, hess_range = half_range(width)
-    return q.abs_grad_sum <= grad_range and q.hess_sum <= hess_range
 
 
 class HistogramPool:

@@ -41,7 +41,7 @@ class Metric:
 
 
 def _mean(values: F64, weight: F64, comm: Comm) -> float:
-    total, weights = fixed_point_sums(np.stack([values * weight, weight]), comm)
+    total, weights = fixed_point_sums([values * weight, weight], comm)
     return float(total / weights)
 
 

@@ -69,7 +69,7 @@ class Model:
         }
         self.classes, self.classes_dtype = _plain_classes(classes, classes_dtype)
         self.best_iteration = None if best_iteration is None else operator.index(best_iteration)
-        self._info = info
+        self.info = info
         self._forest: Any = None
         self._device_forests: dict[str, Any] = {}
         _check_outputs(self)
@@ -88,13 +88,6 @@ class Model:
     def n_iterations(self) -> int:
         """Boosting rounds; each has one tree per output."""
         return len(self.trees) // self.n_outputs
-
-    @property
-    def info(self) -> TrainInfo | None:
-        """Facts about the training run; None for a model that was loaded."""
-        if self._info is not None and not self._info.n_bytes:
-            self._info.n_bytes = len(self.to_bytes())
-        return self._info
 
     @property
     def forest(self) -> Any:
@@ -178,7 +171,7 @@ class Model:
             self.classes,
             best if best is not None and best <= n_kept else None,
             classes_dtype=self.classes_dtype,
-            info=self._info,
+            info=self.info,
         )
 
     def to_bytes(self) -> bytes:

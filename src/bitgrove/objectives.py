@@ -111,16 +111,16 @@ def _n_classes(params: TrainParams, label: F64, comm: Comm) -> int:
 
 
 def _check_labels(name: str, label: F64, params: TrainParams) -> None:
-    if name == "binary" and not np.isin(label, (0.0, 1.0)).all():
+    if name == "binary" and not ((label == 0.0) | (label == 1.0)).all():
         raise DataError("label: objective 'binary' needs labels 0 and 1")
-    not_whole = (label < 0) | (label != np.floor(label))
-    if name == "multiclass" and not_whole.any():
-        raise DataError(
-            f"label: multiclass needs whole labels 0, 1, 2, ..., got {label[not_whole][0]:g}"
-        )
-    if name == "lambdarank":
+    if name in ("multiclass", "lambdarank"):
+        not_whole = (label < 0) | (label != np.floor(label))
         top = len(label_gains(params)) - 1
-        if (not_whole | (label > top)).any():
+        if name == "multiclass" and not_whole.any():
+            raise DataError(
+                f"label: multiclass needs whole labels 0, 1, 2, ..., got {label[not_whole][0]:g}"
+            )
+        if name == "lambdarank" and (not_whole | (label > top)).any():
             raise DataError(f"label: lambdarank needs whole grades 0 to {top} (see label_gain)")
 
 
@@ -130,12 +130,7 @@ def base_scores(objective: Objective, dataset: Dataset, comm: Comm) -> F64:
     assert label is not None
     if objective.name == "lambdarank":
         return np.zeros(1)
-    weight = np.ones_like(label) if dataset.weight is None else dataset.weight.astype(np.float64)
-    if objective.name == "multiclass":
-        rows = [np.where(label == k, weight, 0.0) for k in range(objective.n_outputs)]
-    else:
-        rows = [label * weight]
-    *sums, total = fixed_point_sums(np.stack([*rows, weight]), comm)
+    *sums, total = _label_sums(objective, label, dataset.weight, comm)
     means = np.array(sums) / total
     if objective.name == "regression":
         return means
@@ -144,6 +139,26 @@ def base_scores(objective: Objective, dataset: Dataset, comm: Comm) -> F64:
     if objective.name == "multiclass":
         return exact_log(means)
     return exact_log(means / (1.0 - means)) / objective.sigmoid
+
+
+def _label_sums(
+    objective: Objective, label: F64, weight: NDArray[np.float32] | None, comm: Comm
+) -> F64:
+    """Per output the sum of the labels (multiclass: of the rows that have it), then of all rows."""
+    if weight is not None:
+        weights = weight.astype(np.float64)
+        if objective.name == "multiclass":
+            rows = [np.where(label == k, weights, 0.0) for k in range(objective.n_outputs)]
+        else:
+            rows = [label * weights]
+        return fixed_point_sums([*rows, weights], comm)
+    n_rows = comm.allreduce_sum(np.array([len(label)], dtype=np.int64))
+    if objective.name == "multiclass":
+        counts = np.bincount(label.astype(np.int64), minlength=objective.n_outputs)
+        sums = comm.allreduce_sum(counts).astype(np.float64)
+    else:
+        sums = fixed_point_sums([label], comm)
+    return np.append(sums, n_rows.astype(np.float64))
 
 
 def scores_to_predictions(objective: str, scores: F64, sigmoid: float = 1.0) -> F64:
