@@ -86,6 +86,8 @@ void Frontier::replay() {
       push(child + 1);
     }
   }
+  // Nodes that no leaf was left for: later replays know more gains, never fewer, and leave them too.
+  for (const Waiting& left_over : heap) release(left_over.node);
 }
 
 const std::vector<int>& Frontier::next_batch(double alpha) {

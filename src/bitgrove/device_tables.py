@@ -64,7 +64,7 @@ def on_host(values: Any) -> Any:
     return import_cupy().asnumpy(_view(values, "values")) if is_on_gpu(values) else values
 
 
-def take_rows(column: Any, rows: NDArray[np.int64] | slice) -> Any:
+def take_rows(column: Any, rows: NDArray[Any] | slice) -> Any:
     """The listed rows of a column, where the column is."""
     if isinstance(column, np.ndarray) or isinstance(rows, slice):
         return column[rows]
