@@ -9,6 +9,7 @@ partitions. Owns the conventions; how a cluster trains is in bitgrove.distribute
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from inspect import Parameter, signature
@@ -21,10 +22,10 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove import estimators
-from bitgrove.callbacks import Callback
 from bitgrove.dataset import column_names, default_names
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.estimators import _Rows
+from bitgrove.model import load
 from bitgrove.params import resolve
 
 try:
@@ -95,17 +96,13 @@ class _DaskEstimator(estimators._Estimator):
         """Without the client, which belongs to this process."""
         return {**super().__getstate__(), "client": None}
 
-    def _fit(
-        self,
-        rows: _Rows,
-        valid: Sequence[_Rows],
-        eval_names: Sequence[str] | None,
-        callbacks: Sequence[Callback] | None,
-    ) -> Self:
+    def _fit(self, rows: _Rows, valid: Sequence[_Rows], how: dict[str, Any]) -> Self:
         client = self.client_
         if client.asynchronous:
             raise ParameterError("client: fit needs a Client that is not asynchronous")
         resolve({**self._given(), "random_state": 0})  # errors before the data are computed
+        if isinstance(how["resume_from"], (str, os.PathLike)):
+            how["resume_from"] = load(how["resume_from"])  # the client's file, not a worker's
         names = self._learn_columns(rows.X)
         with_classes = isinstance(self, BitGroveClassifier)
         tables = [_collections("", rows), *(_collections("eval_", other) for other in valid)]
@@ -119,8 +116,7 @@ class _DaskEstimator(estimators._Estimator):
         vars(local).pop("model_", None)  # of an earlier fit: not to be sent around
         params = self._params(has_valid=bool(valid))
         dataset_of = partial(to_dataset, local, names)
-        job = Job(params, names, dataset_of, eval_names, list(callbacks or []))
-        self._keep(train_on_workers(client, job, parts))
+        self._keep(train_on_workers(client, Job(params, names, dataset_of, how), parts))
         return self
 
     def _learn_columns(self, X: Any) -> list[str]:

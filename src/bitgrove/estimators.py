@@ -21,6 +21,7 @@ from bitgrove.callbacks import Callback
 from bitgrove.dataset import Dataset
 from bitgrove.device_tables import is_on_gpu, on_host
 from bitgrove.errors import DataError, ParameterError
+from bitgrove.files import PathLike
 from bitgrove.model import Model
 from bitgrove.params import BY_NAME, TrainParams, resolve
 
@@ -59,36 +60,31 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         eval_sample_weight: Any = None,
         eval_names: Sequence[str] | None = None,
         callbacks: Sequence[Callback] | None = None,
+        resume_from: Model | PathLike | None = None,
     ) -> Self:
         """Train on X (any table; NaN is a missing value) and y, with optional row weights.
 
         `eval_set` is one (X, y) or a list of them, judged after each iteration and used for early
         stopping; `eval_sample_weight` and `eval_names` hold one weight array and one name each.
+        `resume_from` is a checkpoint of the same fit, see `train`.
         """
         valid = [
             _Rows(pair[0], pair[1], weight)
             for pair, weight in _with_each(_pairs(eval_set), eval_sample_weight=eval_sample_weight)
         ]
-        return self._fit(_Rows(X, y, sample_weight), valid, eval_names, callbacks)
+        how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from}
+        return self._fit(_Rows(X, y, sample_weight), valid, how)
 
     def _store(self, given: dict[str, Any]) -> None:
         """Keep the arguments of __init__ untouched, as scikit-learn asks; fit checks them."""
         self.__dict__.update({name: value for name, value in given.items() if name != "self"})
 
-    def _fit(
-        self,
-        rows: _Rows,
-        valid: Sequence[_Rows],
-        eval_names: Sequence[str] | None,
-        callbacks: Sequence[Callback] | None,
-    ) -> Self:
+    def _fit(self, rows: _Rows, valid: Sequence[_Rows], how: dict[str, Any]) -> Self:
+        """`how` are arguments of train()."""
         train_set = self._dataset(rows)
         valid_sets = [self._dataset(others, train_set.feature_names) for others in valid]
         params = self._params(has_valid=bool(valid_sets))
-        model = train(
-            params, train_set, valid_sets=valid_sets, valid_names=eval_names, callbacks=callbacks
-        )
-        self._keep(model)
+        self._keep(train(params, train_set, valid_sets=valid_sets, **how))
         return self
 
     def _params(self, *, has_valid: bool) -> TrainParams:
@@ -331,6 +327,7 @@ class BitGroveRanker(_Estimator):
         eval_qid: Any = None,
         eval_names: Sequence[str] | None = None,
         callbacks: Sequence[Callback] | None = None,
+        resume_from: Model | PathLike | None = None,
     ) -> Self:
         """Train on X and y, whose rows are sorted by query.
 
@@ -348,7 +345,8 @@ class BitGroveRanker(_Estimator):
             for pair, weight, sizes, ids in each
         ]
         rows = _Rows(X, y, sample_weight, self._queries(y, group, qid))
-        return self._fit(rows, valid, eval_names, callbacks)
+        how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from}
+        return self._fit(rows, valid, how)
 
     def predict(self, X: Any) -> Array:
         """A score for each row; within a query, higher means more relevant."""

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -16,6 +17,7 @@ from distributed import Client, get_worker, wait
 
 import bitgrove as bg
 import bitgrove.dask as bgd
+from bitgrove.callbacks import checkpoint
 from bitgrove.errors import DataError, TrainingError
 from dask_cases import cluster_of, in_blocks
 
@@ -95,6 +97,21 @@ def test_one_worker_ends_all(client: Client, action: str) -> None:
     assert expected in str(caught.value)
     assert not hasattr(regressor, "model_")
     fits(client)
+
+
+def test_training_goes_on_from_a_checkpoint(client: Client, tmp_path: Path) -> None:
+    X, y = rows(client)
+    path = tmp_path / "checkpoint.bitgrove"
+    victim, _ = victim_of(client, X)
+    regressor = bgd.BitGroveRegressor(n_estimators=6, client=client)
+    save = checkpoint(path, every=1)
+    with pytest.raises(TrainingError, match=f"worker {victim}"):
+        regressor.fit(X, y, callbacks=[save, partial(strike, victim, "SIGKILL")])
+    assert 1 <= bg.load(path).n_iterations <= 2
+    client.wait_for_workers(N_WORKERS, timeout=60)
+    regressor.fit(X, y, resume_from=path)
+    solo = bg.BitGroveRegressor(n_estimators=6).fit(X.compute(), y.compute())
+    assert regressor.model_.digest() == solo.model_.digest()
 
 
 def test_a_worker_that_died_before_training(client: Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -22,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
+from bitgrove.callbacks import checkpoint
 from bitgrove.errors import BitgroveError, DataError, ParameterError
 from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
 from bitgrove.model import load
@@ -397,3 +399,13 @@ def test_ranker_eval_sets(queries: Any) -> None:
     two = curves(eval_set=[held, held], eval_group=[sizes, None], eval_qid=[None, qid[450:]])
     assert two == one + one
     assert one[0]["ndcg@5"][-1] > 0.8
+
+
+def test_fit_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    X, y = load_iris(return_X_y=True)
+    path = tmp_path / "checkpoint.bitgrove"
+    BitGroveClassifier(n_estimators=2).fit(X, y, callbacks=[checkpoint(path, every=1)])
+    resumed = BitGroveClassifier(n_estimators=5).fit(X, y, resume_from=path)
+    assert resumed.model_ == BitGroveClassifier(n_estimators=5).fit(X, y).model_
+    with pytest.raises(ParameterError, match="num_leaves=7: the checkpoint was trained with 31"):
+        BitGroveClassifier(n_estimators=5, num_leaves=7).fit(X, y, resume_from=path)

@@ -21,7 +21,7 @@ from distributed import Client, Future, Lock, get_worker, wait
 
 import bitgrove
 from bitgrove.boosting import TrainInfo, train
-from bitgrove.callbacks import Callback, Evaluation, TrainingState, log_evaluation, progress_bar
+from bitgrove.callbacks import Evaluation, TrainingState, log_evaluation, progress_bar
 from bitgrove.dataset import Dataset
 from bitgrove.distributed.comm import fails_together
 from bitgrove.distributed.dask_comm import DaskComm, end_training, open_post_office
@@ -36,13 +36,15 @@ _GRACE = 5.0  # seconds for the other ranks to end after a failure
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What every rank needs besides its rows. dataset_of: checks and encodes one bundle."""
+    """What every rank needs besides its rows.
+
+    dataset_of: checks and encodes one bundle. how: further arguments of train().
+    """
 
     params: TrainParams
     feature_names: list[str]
     dataset_of: Callable[[Bundle], Dataset]
-    valid_names: Sequence[str] | None
-    callbacks: Sequence[Callback]
+    how: dict[str, Any]
 
 
 def train_on_workers(client: Client, job: Job, tables: Sequence[Sequence[Part]]) -> Model:
@@ -89,7 +91,7 @@ def train_rank(
 ) -> tuple[Model, TrainInfo] | None:
     """The task of one worker: its bundles become a shard of each table, and are trained on."""
     training, rank, addresses = place
-    params, callbacks = job.params, list(job.callbacks)
+    params, callbacks = job.params, list(job.how["callbacks"] or [])
     with DaskComm(training, rank, addresses, params.distributed_timeout) as comm:
         with fails_together(comm):
             train_set, *valid_sets = (
@@ -104,9 +106,8 @@ def train_rank(
             replace(params, n_jobs=n_jobs, progress=False, verbosity=min(params.verbosity, 0)),
             train_set,
             valid_sets=valid_sets,
-            valid_names=job.valid_names,
-            callbacks=callbacks,
             comm=comm,
+            **{**job.how, "callbacks": callbacks},
         )
     return (model, model.info or TrainInfo()) if rank == 0 else None
 
