@@ -63,7 +63,7 @@ def _train(cell: Cell, bench: Bench, tolerance: float) -> tuple[list[float], lis
     task, settings = bench.task(cell.dataset), bench.settings(cell.dataset)
     system = Bitgrove(cell.system, 4)
     prepared = bench.prepared(system, cell.dataset)
-    params = resolve({"objective": task.objective, **system._params(settings, cell.seed)})
+    params = resolve({"objective": task.objective, **system.parameters(settings, cell.seed)})
     booster = Booster(params, prepared.data, SoloComm())
     test, curve, used = np.full(len(task.X_test), booster.base_score[0]), [], []
     for iteration in range(settings.n_trees):

@@ -39,7 +39,7 @@ def measure(cell: Cell, bench: Bench) -> Result:
     full = Bitgrove(lineup.FULL)
     prepared = bench.prepared(full, cell.dataset)
     params = {"objective": prepared.task.objective}
-    params |= full._params(bench.settings(cell.dataset), cell.seed)
+    params |= full.parameters(bench.settings(cell.dataset), cell.seed)
     model = bitgrove.train(params, prepared.data)
     steps = np.linspace(0, model.n_iterations - 1, min(_TREES, model.n_iterations))
     iterations = sorted({round(step) for step in steps.tolist()})

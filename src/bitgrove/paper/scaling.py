@@ -88,7 +88,7 @@ def measure(cell: Cell, bench: Bench) -> Result:
     label, _, ranks = cell.system.removesuffix(" ranks").rpartition(", ")
     system, task = lineup.system(label, cell.dataset), bench.task(cell.dataset)
     assert isinstance(system, Bitgrove)
-    params = {"objective": task.objective, **system._params(bench.settings(cell.dataset), 0)}
+    params = {"objective": task.objective, **system.parameters(bench.settings(cell.dataset), 0)}
     params |= {"n_jobs": 1, "histogram_pool_mb": 128}
     starts = _borders(task, int(ranks))
 

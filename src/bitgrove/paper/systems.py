@@ -117,7 +117,8 @@ class Bitgrove(System):
         self.more = more
         self._test: tuple[Task, Any] | None = None
 
-    def _params(self, settings: Settings, seed: int) -> dict[str, Any]:
+    def parameters(self, settings: Settings, seed: int) -> dict[str, Any]:
+        """For train(), without the objective."""
         return {
             "n_estimators": settings.n_trees,
             "learning_rate": settings.learning_rate,
@@ -146,7 +147,7 @@ class Bitgrove(System):
         data = bitgrove.Dataset(
             task.X_train, task.y_train, weight=task.weight_train, group=task.group_train
         )
-        params = resolve({"objective": task.objective, **self._params(settings, 0)})
+        params = resolve({"objective": task.objective, **self.parameters(settings, 0)})
         runs = one_run(data.n_rows)
         bin_training_set(data, make_backend(params), params, SoloComm(), runs)
         return data
@@ -154,7 +155,7 @@ class Bitgrove(System):
     def _train(self, prepared: Prepared, settings: Settings, seed: int) -> Any:
         import bitgrove
 
-        params = {"objective": prepared.task.objective, **self._params(settings, seed)}
+        params = {"objective": prepared.task.objective, **self.parameters(settings, seed)}
         if prepared.task.objective == "multiclass":
             params["num_class"] = prepared.task.n_classes
         return bitgrove.train(params, prepared.data)
@@ -169,7 +170,7 @@ class Bitgrove(System):
             self._test = (task, test)
         params = {"objective": task.objective, "eval_metric": task.metric}
         model = bitgrove.train(
-            {**params, **self._params(settings, seed)}, prepared.data, valid_sets=self._test[1]
+            {**params, **self.parameters(settings, seed)}, prepared.data, valid_sets=self._test[1]
         )
         assert model.info is not None
         return model.info.evals_result["valid_0"][task.metric]
@@ -180,4 +181,4 @@ class Bitgrove(System):
     def classifier(self, settings: Settings) -> Any:
         from bitgrove import BitGroveClassifier
 
-        return BitGroveClassifier(**self._params(settings, 0))
+        return BitGroveClassifier(**self.parameters(settings, 0))

@@ -32,7 +32,7 @@ def _train(cell: Cell, bench: Bench, recorder: LeafRecorder | None = None) -> bi
     assert isinstance(system, Bitgrove)
     prepared = bench.prepared(system, cell.dataset)
     params = {"objective": prepared.task.objective}
-    params |= system._params(bench.settings(cell.dataset), cell.seed)
+    params |= system.parameters(bench.settings(cell.dataset), cell.seed)
     return bitgrove.train(params, prepared.data, callbacks=[recorder] if recorder else None)
 
 

@@ -53,7 +53,7 @@ def measure(cell: Cell, bench: Bench) -> Result:
     bits, _, way = cell.system.partition("-bit, ")
     system, settings = Bitgrove(cell.system, int(bits)), bench.settings(cell.dataset)
     prepared = bench.prepared(system, cell.dataset)
-    params = resolve({"objective": prepared.task.objective, **system._params(settings, 0)})
+    params = resolve({"objective": prepared.task.objective, **system.parameters(settings, 0)})
     booster = Booster(params, prepared.data, SoloComm())
     if way == ALIKE:
         alike: Any = _AllRowsAlike(booster.backend)
