@@ -115,6 +115,7 @@ def draw(
                            label=f"{label}, full precision")  # fmt: skip
         ax.set_title(f"{name} ({metrics[name]})", fontsize=9)
         ax.set_xticks(study.bits)
+        ax.set_xlabel("gradient bits", fontsize=8)
         ax.tick_params(labelsize=7)
         ax.ticklabel_format(axis="y", useOffset=False)
         ax.spines[["top", "right"]].set_visible(False)
@@ -122,7 +123,6 @@ def draw(
         ax.set_axis_off()
     handles, texts = axes[0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-    figure.supxlabel("gradient bits", fontsize=9)
 
 
 TABLE2 = Experiment(
