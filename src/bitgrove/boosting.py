@@ -223,9 +223,7 @@ class Booster:
         half_bits = max(32, WidthPlan(quantized).total_width(self.n_total))
         if self.grower is None or self.grower.pool.half_bits < half_bits:
             p, self.grower = self.params, None  # the narrow pool is freed first
-            pool = HistogramPool(
-                self.backend, self.matrix, half_bits, self.pool_mb, p.num_leaves
-            )
+            pool = HistogramPool(self.backend, self.matrix, half_bits, self.pool_mb, p.num_leaves)
             self.grower = Grower(self.backend, self.matrix, pool, p, self.comm)
         return self.grower
 

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import bitgrove as bg
@@ -17,7 +16,6 @@ from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results, run
 from bitgrove.paper.command import WHAT
 from bitgrove.paper.experiments import EXPERIMENTS
-from bitgrove.paper.scaling import Counter
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove, Settings
 from bitgrove.paper.task import Task, score
@@ -197,15 +195,15 @@ def test_the_stopwatch_counts_part_of_the_time(task: Task) -> None:
     assert 0.0 < in_histograms < elapsed
 
 
-def test_bytes_are_counted_as_a_ring_sends_them() -> None:
-    sent = []
-
-    def work(comm: bg.distributed.ThreadComm) -> None:
-        counter = Counter(comm)
-        comm.allreduce_sum(np.zeros(8, np.int64))
-        comm.reduce_scatter_sum([np.zeros(3, np.int32) for _ in range(4)])
-        comm.allgather(np.zeros(5, np.uint8))
-        sent.append((counter.n_bytes, counter.n_calls))
-
-    bg.distributed.run_threads(4, work)
-    assert sent == [(96 + 36 + 15, 3)] * 4
+def test_fig4_counts_the_same_model_and_fewer_bytes_at_few_bits(tmp_path: Path) -> None:
+    study = _study(tmp_path, datasets=("criteo",))
+    run(EXPERIMENTS["fig4"], study)
+    with (tmp_path / "fig4/fig4.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["ranks"] != "1"]
+    for system in ("bitgrove", "2-bit SR refit"):
+        assert len({row["digest"] for row in rows if row["system"] == system}) == 1
+    full, few = (
+        [float(row["bytes"]) for row in rows if row["system"] == system]
+        for system in ("bitgrove", "2-bit SR refit")
+    )
+    assert all(2 * small < large for small, large in zip(few, full, strict=True))

@@ -9,14 +9,13 @@ and once with two float64 per bin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import bitgrove
 from bitgrove.binning import find_edges
-from bitgrove.distributed import ThreadComm, run_threads
+from bitgrove.distributed import CountingComm, ThreadComm, run_threads
 from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.machine import markdown_table
@@ -36,42 +35,22 @@ _LATENCY = 50e-6  # seconds per collective and doubling of ranks
 _FLOAT_BYTES = 16  # of a bin: two float64
 
 
-class Counter:
-    """Counts what one rank sends, and in how many collectives, tree by tree."""
+class TreeMeter:
+    """A callback that reads the counts of a CountingComm after each tree."""
 
-    def __init__(self, comm: ThreadComm) -> None:
-        self.n_bytes = self.n_calls = 0
+    def __init__(self, comm: CountingComm) -> None:
+        self.comm = comm
         self.at_tree: list[tuple[int, int]] = []
-        others = comm.size - 1
-        # A ring sends a vector twice for an allreduce, once per other rank for a gather.
-        ring = 2 * others / comm.size
-        self._wrap(comm, "allreduce_sum", lambda values: ring * values.nbytes)
-        self._wrap(comm, "allreduce_max", lambda values: ring * values.nbytes)
-        self._wrap(comm, "allgather", lambda values: others * values.nbytes)
-        self._wrap(comm, "reduce_scatter_sum", lambda blocks: _others(blocks, comm.rank))
-
-    def _wrap(self, comm: Any, name: str, sent: Callable[[Any], float]) -> None:
-        collective = getattr(comm, name)
-
-        def counted(values: Any, **options: Any) -> Any:
-            self.n_bytes += int(sent(values))
-            self.n_calls += 1
-            return collective(values, **options)
-
-        setattr(comm, name, counted)
 
     def __call__(self, state: TrainingState) -> None:
-        self.at_tree.append((self.n_bytes, self.n_calls))
+        counts = (sum(self.comm.sent_bytes.values()), sum(self.comm.calls.values()))
+        self.at_tree.append(counts)
 
     def per_tree(self) -> tuple[float, float]:
         """(bytes, collectives) of a tree; the first one is left out, it also pays for the bins."""
         (b0, c0), (b1, c1) = self.at_tree[0], self.at_tree[-1]
         n = max(len(self.at_tree) - 1, 1)
         return (b1 - b0) / n, (c1 - c0) / n
-
-
-def _others(blocks: Sequence[Any], rank: int) -> int:
-    return sum(block.nbytes for k, block in enumerate(blocks) if k != rank)
 
 
 def plan(study: Study) -> list[Cell]:
@@ -92,16 +71,17 @@ def measure(cell: Cell, bench: Bench) -> Result:
     params |= {"n_jobs": 1, "histogram_pool_mb": 128}
     starts = _borders(task, int(ranks))
 
-    def work(comm: ThreadComm) -> tuple[bitgrove.Model, Counter, float]:
+    def work(comm: ThreadComm) -> tuple[bitgrove.Model, TreeMeter, float]:
         shard = _shard(task, *starts[comm.rank : comm.rank + 2])
-        counter = Counter(comm)
-        model = bitgrove.train(params, shard, comm=comm, callbacks=[counter])
+        counting = CountingComm(comm)
+        meter = TreeMeter(counting)
+        model = bitgrove.train(params, shard, comm=counting, callbacks=[meter])
         assert model.info is not None
-        return model, counter, model.info.seconds["train"]
+        return model, meter, model.info.seconds["train"]
 
-    models, counters, seconds = zip(*run_threads(int(ranks), work), strict=True)
+    models, meters, seconds = zip(*run_threads(int(ranks), work), strict=True)
     info = models[0].info
-    sent, calls = counters[0].per_tree()
+    sent, calls = meters[0].per_tree()
     n_trees = len(models[0].trees)
     return {
         "digest": models[0].digest(),
