@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+import measures
 import tasks
 from bitgrove.paper.peers import LightGBM, system
 from bitgrove.paper.systems import Settings, System
@@ -108,13 +109,15 @@ def main() -> int:
     options = parse()
     # scikit-learn follows OpenMP's limit; the libraries are imported only after this.
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    measures.clock = measures.CLOCKS[options.clock]
     data_dir = tasks.data_dir_from(options.data_dir)
     work = lines(data_dir, options.quick)
     unknown = set(options.lines or ()) - set(work)
     if unknown:
         raise SystemExit(f"unknown lines {sorted(unknown)}; there are: {', '.join(work)}")
     systems = [system(name) for name in options.systems]
-    print(f"machine: {machine()}\nthreads: {options.threads}; best of {options.repeats} rounds")
+    how = f"threads: {options.threads}; {options.clock} time; best of {options.repeats} rounds"
+    print(f"machine: {machine()}\n{how}")
     print("versions: " + ", ".join(sorted({f"{s.package} {s.version}" for s in systems})) + "\n")
     records = []
     for name in options.lines or work:
@@ -140,6 +143,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--systems", nargs="+", default=SYSTEMS, help="the first is the yardstick")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=n_cores())
+    parser.add_argument("--clock", choices=measures.CLOCKS, default="wall", help="of fit, predict")
     parser.add_argument("--json", type=Path, help="write all results here")
     parser.add_argument("--quick", action="store_true", help="small tables, one round")
     options = parser.parse_args()
