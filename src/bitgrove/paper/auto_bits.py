@@ -18,7 +18,7 @@ from bitgrove.distributed.comm import SoloComm
 from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.machine import markdown_table
-from bitgrove.paper.pictures import COLORS, panels
+from bitgrove.paper.pictures import COLORS, grid, panels
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove
 from bitgrove.paper.task import HIGHER_IS_BETTER, best, score
@@ -129,7 +129,7 @@ def report(study: Study, bench: Bench, results: Results) -> Report:
          "iteration": r["iteration"], "mean bits": statistics.fmean(r["bits"])}
         for c, r in results
     ]  # fmt: skip
-    return Report(rows, page, draw, (9.0, 2.6 * -(-len(names) // 2)))
+    return Report(rows, page, draw, (9.0, 2.6 * grid(len(names))[0]))
 
 
 def _spread(values: list[float]) -> float:

@@ -11,10 +11,15 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#999999", "#000000")
 
 
+def grid(n: int) -> tuple[int, int]:
+    """(rows, columns) for n panels."""
+    n_columns = 2 if n == 4 else min(n, 3 if n <= 6 else 4)
+    return -(-n // n_columns), n_columns
+
+
 def panels(figure: Figure, n: int) -> Any:
     """n axes in a grid."""
-    n_columns = min(n, 4 if n > 4 else 2)
-    axes = figure.subplots(-(-n // n_columns), n_columns, squeeze=False).ravel()
+    axes = figure.subplots(*grid(n), squeeze=False).ravel()
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=7)

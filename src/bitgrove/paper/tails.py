@@ -147,7 +147,7 @@ def _draw(figure: Figure, names: list[str], values: dict[tuple[str, str], list[f
         if (name, lineup.FULL) in values:
             ax.axhline(values[name, lineup.FULL][0], color="#555555", ls="--", lw=1,
                        label="full precision")  # fmt: skip
-        ax.set(title=name, xlabel="gradient bits", yscale="log")
+        ax.set(title=name, xlabel="gradient bits")
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("test RMSE")
     axes[0].legend(frameon=False, fontsize=7)

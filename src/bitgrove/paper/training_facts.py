@@ -13,7 +13,7 @@ import bitgrove
 from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.machine import markdown_table
-from bitgrove.paper.pictures import COLORS, panels
+from bitgrove.paper.pictures import COLORS, grid, panels
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove
 from bitgrove.theory import LeafRecorder
@@ -169,7 +169,7 @@ def report_fig8(study: Study, bench: Bench, results: Results) -> Report:
         for c, r in results
         for k in range(len(r["mean"]))
     ]
-    return Report(rows, page, draw, (9.0, 2.6 * -(-len(results) // 2)))
+    return Report(rows, page, draw, (9.0, 2.6 * grid(len(results))[0]))
 
 
 FIG5 = Experiment("fig5", "frequency of accumulator widths", plan_fig5, measure_fig5, report_fig5)

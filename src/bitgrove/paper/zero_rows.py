@@ -15,7 +15,7 @@ from bitgrove.boosting import Booster
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.machine import markdown_table
-from bitgrove.paper.pictures import COLORS, panels
+from bitgrove.paper.pictures import COLORS, grid, panels
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove
 from bitgrove.params import resolve
@@ -107,7 +107,7 @@ def report(study: Study, bench: Bench, results: Results) -> Report:
             ax.set(xlabel="iteration", ylabel="share of zero rows", ylim=(0, 1))
         figure.axes[0].legend(frameon=False, fontsize=7)
 
-    return Report(rows, page, draw, (10.0, 2.4 * -(-len(names) // 4) + 0.4))
+    return Report(rows, page, draw, (10.0, 2.6 * grid(len(names))[0]))
 
 
 ZEROS = Experiment(
