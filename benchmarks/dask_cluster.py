@@ -1,7 +1,9 @@
 """What does training on Dask cost? Time, bytes and messages per tree, beside LightGBM's Dask.
 
     pip install -e '.[dask,peers]'
-    python benchmarks/dask_cluster.py --rows 200000 --workers 1 2 3
+    python -m benchmarks.dask_cluster --rows 200000 --workers 1 2 3
+
+(As a module: beside this file lies distributed.py, which is not Dask's.)
 
 All workers are processes of this machine with one thread each. The time per tree is the difference
 between a long and a short fit, divided by the difference in trees; runs of the libraries take
@@ -22,7 +24,7 @@ from distributed import Client, LocalCluster, get_worker, wait
 
 import bitgrove.dask
 from bitgrove.demo_data import make_higgs_like
-from reporting import machine, markdown_table
+from bitgrove.paper.machine import machine, markdown_table
 
 _TOPIC = "bitgrove-benchmark"
 
