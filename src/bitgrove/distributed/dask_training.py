@@ -77,7 +77,7 @@ def train_on_workers(client: Client, job: Job, tables: Sequence[Sequence[Part]])
             alive = _workers(client)
             left = [address for address in addresses if address in alive]
             _ask(client, partial(end_training, training), left, _GRACE)
-    model._info = info
+    model.info = info
     return model
 
 
