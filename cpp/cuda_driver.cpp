@@ -57,6 +57,7 @@ void* pointer(uint64_t handle) { return reinterpret_cast<void*>(handle); }
 }  // namespace
 
 void Stream::launch_raw(const Kernel& kernel, Grid grid, void** arguments) const {
+  if (grid.x == 0 || grid.y == 0) return;  // an empty shard: the driver refuses a launch without blocks
   const auto x = static_cast<unsigned>(grid.x), y = static_cast<unsigned>(grid.y);
   check(driver().launch(pointer(kernel.handle), x, y, 1, kernel.threads, 1, 1, kernel.shared_bytes, pointer(handle_),
                         arguments, nullptr), "a kernel");

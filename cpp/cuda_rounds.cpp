@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "splits.h"
 #include "tiles.h"
 
 namespace bitgrove {
@@ -189,6 +190,7 @@ std::vector<SplitInfo> DeviceRounds::found_splits(int64_t n_nodes) const {
 }
 
 std::vector<SplitInfo> DeviceRounds::find(const SearchPlan& plan, int64_t first, int64_t last) {
+  if (first == last) return std::vector<SplitInfo>(plan.slots.size(), NO_SPLIT);  // more ranks than features
   const auto nodes = search_nodes(plan, false);
   Upload upload(*this);
   const DeviceAddress searched = upload.add(nodes);

@@ -12,6 +12,12 @@ from typing import Any
 
 import pytest
 
+# Open MPI refuses to start as root, as containers run, and more ranks than cores unless told.
+_OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 WORKER = Path(__file__).parent / "distributed" / "mpi_worker.py"
 
 
@@ -30,7 +36,7 @@ def mpiexec(
         capture_output=True,
         text=True,
         timeout=seconds,
-        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, **_OPEN_MPI, "PATH": path, "OMP_NUM_THREADS": "1"},
     )
 
 

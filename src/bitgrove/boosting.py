@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bitgrove.backends import Backend, BinnedMatrix, make_backend
+from bitgrove.backends import Backend, BinnedMatrix, give_back_memory, make_backend
 from bitgrove.binning import fit_edges
 from bitgrove.callbacks import (
     Callback,
@@ -86,7 +86,8 @@ def train(
     again, and training goes on after them: the final bytes are those of an uninterrupted run.
     """
     comm = comm if comm is not None else SoloComm()
-    with fails_together(comm):
+
+    def work() -> Model:
         started = time.perf_counter()
         checked = resolve(params)
         comm.timeout = checked.distributed_timeout
@@ -101,6 +102,11 @@ def train(
         model = booster.model(state.best_iteration)
         check_same_model(comm, model)
         return model
+
+    with fails_together(comm):
+        model = work()
+    give_back_memory()  # what the booster held is free by now
+    return model
 
 
 def _run(

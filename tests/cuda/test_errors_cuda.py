@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from bitgrove import _core
-from bitgrove.backends.cuda_memory import DeviceMemory
+from bitgrove.backends.cuda_memory import DeviceMemory, Pool
 from bitgrove.backends.cuda_module import Kernels, find_device
 from bitgrove.errors import DeviceMemoryError, ParameterError, TrainingError
 from bitgrove.params import resolve
@@ -35,7 +36,7 @@ def fake_cupy(n_devices: Any, **more: Any) -> Any:
     pool = SimpleNamespace(free_all_blocks=lambda: None)
     return SimpleNamespace(
         __version__="0",
-        cuda=SimpleNamespace(runtime=runtime, MemoryPool=lambda: None, **more),
+        cuda=SimpleNamespace(runtime=runtime, MemoryPool=lambda: pool, **more),
         get_default_memory_pool=lambda: pool,
     )
 
@@ -72,8 +73,13 @@ def test_bad_names(name: str) -> None:
         resolve({"device": name})
 
 
-def test_not_enough_memory() -> None:
-    memory = DeviceMemory(fake_cupy(1))
+class OneDevice(nullcontext[None]):
+    id = 0
+
+
+def test_not_enough_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bitgrove.backends.cuda_memory.POOL", Pool())
+    memory = DeviceMemory(fake_cupy(1, Device=OneDevice))
     memory.require(2**30, "this")
     with pytest.raises(DeviceMemoryError, match=r"this needs about 1\.5 GiB.*1\.0 are free"):
         memory.require(3 * 2**29, "this")

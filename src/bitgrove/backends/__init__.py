@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from bitgrove.backends.base import Backend, BinnedMatrix
 from bitgrove.params import TrainParams
 
-__all__ = ["Backend", "BinnedMatrix", "make_backend"]
+__all__ = ["Backend", "BinnedMatrix", "give_back_memory", "make_backend"]
 
 
 def make_backend(params: TrainParams) -> Backend:
@@ -21,3 +23,10 @@ def make_backend(params: TrainParams) -> Backend:
     from bitgrove.backends.cpu import CpuBackend
 
     return CpuBackend(params.n_jobs)
+
+
+def give_back_memory() -> None:
+    """After a training: memory that devices keep for the next one goes back to the system."""
+    cuda_memory = sys.modules.get("bitgrove.backends.cuda_memory")  # without it, nothing was used
+    if cuda_memory is not None:
+        cuda_memory.POOL.give_back()

@@ -22,6 +22,7 @@ from bitgrove.backends.base import TreeWork
 from bitgrove.backends.cuda_binning import bin_on_device
 from bitgrove.backends.cuda_memory import (
     BYTES_PER_ROW,
+    POOL,
     DeviceMemory,
     Mailbox,
     PinnedMemory,
@@ -126,7 +127,7 @@ class CudaBackend:
         tiles = self.memory.zeros(n_tile_bytes, np.uint8)
         binned = self.memory.empty((n_features, n_rows), np.uint8)
         missing = bin_on_device(columns, mapper, tiles, binned, self.memory, self._launch)
-        self.memory.trim()  # the values that were sent up
+        POOL.give_back()  # the values that were sent up
         return CudaMatrix(n_rows, mapper, tiles, binned), missing
 
     def prepare_training(self, matrix: CudaMatrix, mapper: BinMapper) -> None:

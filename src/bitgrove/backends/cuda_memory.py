@@ -1,7 +1,7 @@
 """Memory of one GPU: large arrays, small ones that cross, and whether everything will fit.
 
-Owns DeviceMemory (a CuPy pool of its own, so that all memory goes back to the system when the
-backend and its arrays are gone), PinnedMemory and Mailbox (one copy each way per verb).
+Owns DeviceMemory (arrays from one CuPy pool of ours, given back to the system after a training by
+POOL.give_back), PinnedMemory and Mailbox (one copy each way per verb).
 """
 
 from __future__ import annotations
@@ -22,17 +22,40 @@ _LEAST_MAILBOX = 1 << 20
 BYTES_PER_ROW = 48
 
 
+class Pool:
+    """CuPy's pool, one for all trainings: it would keep its memory even when it is itself gone."""
+
+    def __init__(self) -> None:
+        self._pool: Any = None
+        self._devices: dict[int, Any] = {}
+
+    def of(self, cupy: Any) -> Any:
+        device = cupy.cuda.Device()
+        self._devices[device.id] = device
+        self._pool = self._pool or cupy.cuda.MemoryPool()
+        return self._pool
+
+    def give_back(self) -> None:
+        """Gives what no array uses any more back to the system."""
+        for device in self._devices.values():
+            with device:
+                self._pool.free_all_blocks()
+
+
+POOL = Pool()
+
+
 def address_of(array: Any) -> int:
     """Where a device array starts; 0, a null pointer, for None."""
     return 0 if array is None else int(array.data.ptr)
 
 
 class DeviceMemory:
-    """Arrays of one device, from a pool of their own."""
+    """Arrays of one device, from a pool that others do not use."""
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
-        self._pool = cupy.cuda.MemoryPool()
+        self._pool = POOL.of(cupy)
         self._scratch: dict[str, Any] = {}
 
     def require(self, n_bytes: int, what: str) -> None:
@@ -40,6 +63,7 @@ class DeviceMemory:
         free, total = self._cupy.cuda.runtime.memGetInfo()
         if n_bytes > free:
             self._cupy.get_default_memory_pool().free_all_blocks()
+            POOL.give_back()
             free, total = self._cupy.cuda.runtime.memGetInfo()
         if n_bytes > free:
             raise DeviceMemoryError(
@@ -71,10 +95,6 @@ class DeviceMemory:
         array.set(np.ascontiguousarray(values), stream)
         stream.synchronize()
         return array
-
-    def trim(self) -> None:
-        """Gives what is no longer in use back to the system."""
-        self._pool.free_all_blocks()
 
     def scratch(self, name: str, n_items: int, dtype: DTypeLike) -> Any:
         """An array that is kept between calls; what grows starts as zeros."""
