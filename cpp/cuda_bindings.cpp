@@ -154,7 +154,6 @@ void init_cuda(nb::module_& m) {
       .def("build", &build)
       .def("subtract", &subtract)
       .def("find", &find)
-      .def("search", [](DeviceRounds& rounds, const SearchPlan& plan) { return split_bytes(rounds.search(plan)); })
       .def("grow", &grow);
 }
 

@@ -14,14 +14,16 @@ order, and the row range of every leaf.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import Backend, BinnedMatrix, TreeWork
+from bitgrove.backends.base import Backend, BinnedMatrix, TreeWork, search_in_steps
 from bitgrove.distributed.comm import Comm
 from bitgrove.distributed.search import rank_search
 from bitgrove.histograms import HistogramPool, WidthPlan
@@ -30,6 +32,7 @@ from bitgrove.quantize import QuantizedGradients
 from bitgrove.splits import SPLIT_INFO, GainRules, SplitInfos
 
 I64 = NDArray[np.int64]
+Search = Callable[[Any], NDArray[np.uint8]]  # SplitInfos, as bytes, for a plan of the frontier
 # Separating zero rows is a pass over all rows: it pays when histograms get this much shorter.
 _ZERO_SHARE = 0.125
 
@@ -85,7 +88,7 @@ class Grower:
         if self.comm.size == 1 and self.backend.run_rounds(work, frontier, alpha):
             return _grown_tree(frontier)
         if self.comm.size == 1:
-            self.find = self.backend.searcher(work)
+            self.find: Search = partial(search_in_steps, self.backend, work)
         else:
             self.find = rank_search(self.params, self.backend, work, self.comm)
         self._search(frontier)

@@ -8,7 +8,7 @@ the oracle: every other backend must give the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -154,10 +154,6 @@ class Backend(Protocol):
         """Runs all rounds of a tree where no other rank is asked; False, and nothing done, if the
         backend has no loop of its own for them."""
 
-    def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
-        """A function that does a whole SearchPlan of the frontier, where no other rank is asked:
-        builds, subtractions and the search; it returns the SplitInfos as bytes."""
-
     def leaf_sums(
         self, rows: Any, begins: I64, ends: I64, grad: Any, hess: Any, units: tuple[float, float]
     ) -> I64:
@@ -173,7 +169,7 @@ class Backend(Protocol):
 
 
 def search_in_steps(backend: Backend, work: TreeWork, plan: Any) -> NDArray[np.uint8]:
-    """What a searcher does, verb by verb."""
+    """A SearchPlan of the frontier, verb by verb, on one rank; returns the SplitInfos as bytes."""
     mapper, packing = work.matrix.mapper, work.packing
     backend.build_histograms(work.pool, work.matrix, work.packed, work.rows, plan.builds, packing)
     if len(plan.subtractions):

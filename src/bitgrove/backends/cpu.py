@@ -6,16 +6,15 @@ environment variable BITGROVE_SIMD (scalar, avx2, avx512) lowers the instruction
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import TreeWork, search_in_steps
+from bitgrove.backends.base import TreeWork
 from bitgrove.binning import BinMapper
 from bitgrove.objectives import Objective, Queries
 from bitgrove.simd import simd_level
@@ -279,9 +278,6 @@ class CpuBackend:
         scratch = self._scratch(len(rows))
         tree.grow(frontier, alpha, rows, scratch, matrix.columns, mapper.missing_bin)
         return True
-
-    def searcher(self, work: TreeWork) -> Callable[[Any], Array]:
-        return partial(search_in_steps, self, work)
 
     def leaf_sums(
         self,

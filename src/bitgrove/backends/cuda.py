@@ -365,11 +365,6 @@ class CudaBackend:
         rounds.grow(frontier, alpha, work.matrix.mapper.missing_bin)
         return True
 
-    @_on_device
-    def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
-        search: Callable[[Any], NDArray[np.uint8]] = self._tree_rounds(work).search
-        return search
-
     def _tree_rounds(self, work: TreeWork) -> Any:
         n_nodes = max(len(work.pool), self._num_leaves)
         return self._rounds.of_tree(work, self._allowed(work.allowed), n_nodes, self._stream)

@@ -6,15 +6,14 @@ are ignored. Floats repeat kernels/shared operation by operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import TreeWork, search_in_steps
+from bitgrove.backends.base import TreeWork
 from bitgrove.binning import BinMapper
 from bitgrove.exact_math import (
     numpy_exp,
@@ -206,9 +205,6 @@ class ReferenceBackend:
 
     def run_rounds(self, work: TreeWork, frontier: Any, alpha: float) -> bool:
         return False
-
-    def searcher(self, work: TreeWork) -> Callable[[Any], NDArray[np.uint8]]:
-        return partial(search_in_steps, self, work)
 
     def leaf_sums(
         self,

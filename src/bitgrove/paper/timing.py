@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bitgrove.backends.base import TreeWork, search_in_steps
+from bitgrove.backends.base import TreeWork
 from bitgrove.boosting import Booster
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.paper import lineup
@@ -41,10 +40,6 @@ class Stopwatch:
 
     def run_rounds(self, work: TreeWork, frontier: Any, alpha: float) -> bool:
         return False  # one call of the core for all rounds would hide the verbs
-
-    def searcher(self, work: TreeWork) -> Callable[[Any], Any]:
-        backend: Any = self  # verb by verb, so that the clock sees them
-        return partial(search_in_steps, backend, work)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
