@@ -42,12 +42,14 @@ void leaf_sums(Vector<const int32_t> rows, Vector<const int64_t> begins, Vector<
                Matrix<int64_t> sums, int n_threads, int simd) {
   require(sums.shape(0) == begins.shape(0) && sums.shape(1) == 2, "sums has the wrong shape");
   require(!hess || hess->shape(0) == grad.shape(0), "grad and hess differ in length");
-  const std::vector<Range> ranges = row_ranges(begins, ends, rows.shape(0));
+  const int64_t n_listed = rows.shape(0);
+  const std::vector<Range> ranges = row_ranges(begins, ends, n_listed);
   const int32_t* row = rows.data();
   const float *g = grad.data(), *h = hess ? hess->data() : nullptr;
   int64_t* out = sums.data();
   std::fill_n(out, 2 * sums.shape(0), 0);
   nb::gil_scoped_release release;
+  n_threads = threads_for_rows(n_listed, n_threads);
   parallel_tasks(static_cast<int64_t>(ranges.size()), n_threads, [&](int64_t task) {
     const Range& range = ranges[task];
     int64_t grad_sum = 0, hess_sum = range.end - range.begin;
@@ -63,11 +65,13 @@ void leaf_sums(Vector<const int32_t> rows, Vector<const int64_t> begins, Vector<
 void add_leaf_values(Vector<double> scores, Vector<const int32_t> rows, Vector<const int64_t> begins,
                      Vector<const int64_t> ends, Vector<const double> values, int n_threads) {
   require(values.shape(0) == begins.shape(0), "values and leaves differ");
-  const std::vector<Range> ranges = row_ranges(begins, ends, rows.shape(0));
+  const int64_t n_listed = rows.shape(0);
+  const std::vector<Range> ranges = row_ranges(begins, ends, n_listed);
   double* score = scores.data();
   const int32_t* row = rows.data();
   const double* value = values.data();
   nb::gil_scoped_release release;
+  n_threads = threads_for_rows(n_listed, n_threads);
   parallel_tasks(static_cast<int64_t>(ranges.size()), n_threads, [&](int64_t task) {
     const Range& range = ranges[task];
     const double add = value[range.leaf];

@@ -11,6 +11,8 @@ namespace bitgrove {
 
 // Rows per task: small enough to balance, large enough that handing out costs nothing.
 constexpr int64_t ROW_BLOCK = 8192;
+// A thread that sleeps takes tens of microseconds to wake: as long as a few blocks of rows.
+constexpr int64_t ROW_BLOCKS_PER_THREAD = 3;
 
 inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
@@ -29,13 +31,18 @@ void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_p
   for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) work(task);
 }
 
+// For tasks that are not blocks but work on so many rows in all.
+inline int threads_for_rows(int64_t n_rows, int n_threads) {
+  return n_rows < 2 * ROW_BLOCKS_PER_THREAD * ROW_BLOCK ? 1 : n_threads;
+}
+
 // Calls work(begin, end) over blocks of rows.
 template <class Work>
 void parallel_rows(int64_t n_rows, int n_threads, Work&& work) {
   parallel_tasks(blocks_of(n_rows, ROW_BLOCK), n_threads, [&](int64_t task) {
     const int64_t begin = task * ROW_BLOCK;
     work(begin, begin + ROW_BLOCK < n_rows ? begin + ROW_BLOCK : n_rows);
-  });
+  }, ROW_BLOCKS_PER_THREAD);
 }
 
 // A lock of one byte for the rare moments when two threads add into the same histogram.

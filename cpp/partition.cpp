@@ -231,6 +231,9 @@ std::vector<RowCounts> partition_rows(const PlanView& plan, const PartitionSourc
   int32_t *rows = source.rows, *scratch = source.scratch;
   std::vector<Block> blocks = plan_blocks(splits);
   const int64_t n_blocks = static_cast<int64_t>(blocks.size());
+  int64_t n_rows = 0;
+  for (const Split& split : splits) n_rows += split.end - split.begin;
+  n_threads = threads_for_rows(n_rows, n_threads);
   parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
     Block& block = blocks[b];
     const int64_t n = block.end - block.begin;
@@ -238,14 +241,14 @@ std::vector<RowCounts> partition_rows(const PlanView& plan, const PartitionSourc
     block.n_left = divide(splits[block.split], rows + block.begin, n, simd, halves);
     std::memcpy(scratch + block.begin, halves.left, block.n_left * sizeof(int32_t));
     std::memcpy(scratch + block.begin + block.n_left, halves.right, (n - block.n_left) * sizeof(int32_t));
-  }, BLOCKS_PER_THREAD);
+  });
   std::vector<RowCounts> n_left = place_blocks(splits, blocks);
   parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
     const Block& block = blocks[b];
     const int32_t* from = scratch + block.begin;
     std::memcpy(rows + block.left_to, from, block.n_left * sizeof(int32_t));
     std::memcpy(rows + block.right_to, from + block.n_left, (block.end - block.begin - block.n_left) * sizeof(int32_t));
-  }, BLOCKS_PER_THREAD);
+  });
   return n_left;
 }
 
