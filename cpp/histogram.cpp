@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t PREFETCH_ROWS = 32;
 constexpr int64_t CACHE_LINE = 64;
 // Work worth waking a thread for: additions into bins, and subtractions of whole histograms.
-constexpr int64_t UPDATES_PER_THREAD = 1 << 17;
-constexpr int64_t SUBTRACTIONS_PER_THREAD = 24;
+constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
+constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
 constexpr int64_t BLOCKS_PER_THREAD = 4, LEAST_BLOCK = 1024;
 
 struct Node {

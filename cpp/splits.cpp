@@ -18,7 +18,7 @@ namespace {
 
 constexpr int FEATURE_BLOCK = 16;
 constexpr int LANES = 8;
-constexpr int64_t TASKS_PER_THREAD = 24;  // some 3 us each
+constexpr int64_t TASKS_PER_THREAD = 8;  // some 3 us each
 constexpr double NO_GAIN = NO_SPLIT.gain;
 
 struct Node {
