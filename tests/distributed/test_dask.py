@@ -43,9 +43,7 @@ def client() -> Iterator[Client]:
 
 
 # Once in several runs of the whole suite a training with an eval set on 3 workers gave other bytes.
-_OPEN_FAULT = pytest.mark.xfail(
-    strict=False, reason="rare other bytes, cause not found yet"
-)
+_OPEN_FAULT = pytest.mark.xfail(strict=False, reason="rare other bytes, cause not found yet")
 _CASES = [pytest.param(n, marks=_OPEN_FAULT if "early" in n else ()) for n in sorted(CASES)]
 
 
