@@ -48,3 +48,10 @@ class RankFailure(TrainingError):
 
 class DeviceMemoryError(TrainingError, MemoryError):
     """The GPU has not enough memory for this data."""
+
+
+def everywhere(kind: type[BitgroveError], message: str) -> BitgroveError:
+    """An error that every rank finds by itself, from what all of them know."""
+    error = kind(message)
+    error.everywhere = True
+    return error

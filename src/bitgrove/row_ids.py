@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.distributed.comm import Comm
+from bitgrove.errors import DataError, everywhere
 
 
 class RowRun(NamedTuple):
@@ -42,9 +43,11 @@ def number_rows(
     pieces: (position in the whole table, number of rows) of each piece of the shard, in row order;
     None: the shard is one piece, at the position of its rank.
     """
-    mine = [(comm.rank, n_rows)] if pieces is None else list(pieces)
+    mine = [(comm.rank, n_rows)] if pieces is None else pieces
+    mine = [(position, size) for position, size in mine if size]  # no rows take no position
     everyone = np.concatenate(comm.allgather(np.array(mine, dtype=np.int64).ravel())).reshape(-1, 2)
     everyone = everyone[np.argsort(everyone[:, 0], kind="stable")]
+    _check_positions(everyone[:, 0])
     starts = np.cumsum(everyone[:, 1]) - everyone[:, 1]
     first_id = dict(zip(everyone[:, 0].tolist(), starts.tolist(), strict=True))
     runs: list[RowRun] = []
@@ -57,6 +60,13 @@ def number_rows(
             runs.append(run)
         begin += size
     return runs or one_run(0), int(everyone[:, 1].sum())
+
+
+def _check_positions(positions: NDArray[np.int64]) -> None:
+    """Two pieces at one place would share ids: their rows would be rounded with the same noise."""
+    taken_twice = positions[1:][positions[1:] == positions[:-1]]
+    if len(taken_twice):
+        raise everywhere(DataError, f"two pieces of the table have position {taken_twice[0]}")
 
 
 def row_ids(runs: RowRuns) -> NDArray[np.uint64]:

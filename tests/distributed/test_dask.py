@@ -42,12 +42,7 @@ def client() -> Iterator[Client]:
         yield client
 
 
-# Once in several runs of the whole suite a training with an eval set on 3 workers gave other bytes.
-_OPEN_FAULT = pytest.mark.xfail(strict=False, reason="rare other bytes, cause not found yet")
-_CASES = [pytest.param(n, marks=_OPEN_FAULT if "early" in n else ()) for n in sorted(CASES)]
-
-
-@pytest.mark.parametrize("name", _CASES)
+@pytest.mark.parametrize("name", sorted(CASES))
 def test_digests_equal_solo(name: str, some_workers: tuple[int, Client]) -> None:
     """Uneven partitions, as the scheduler deals them out: rarely neighbours on a worker."""
     n_workers, client = some_workers

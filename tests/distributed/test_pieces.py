@@ -80,6 +80,38 @@ def test_every_row_has_its_own_id(dealt: list[tuple[int, int]]) -> None:
         assert found == [i for p in pieces for i in range(starts[p], starts[p + 1])]
 
 
+def test_a_rank_without_rows_takes_no_position() -> None:
+    """Its number is the position of somebody's piece: that piece keeps its ids."""
+
+    def work(comm: ThreadComm) -> list[int]:
+        mine = {0: [(0, 3), (2, 2)], 1: [(1, 4)], 2: None}[comm.rank]
+        n_rows = sum(size for _, size in mine or [])
+        return row_ids(number_rows(comm, n_rows, mine)[0]).tolist()
+
+    assert run_threads(3, work) == [[0, 1, 2, 7, 8], [3, 4, 5, 6], []]
+
+
+def test_an_empty_shard_beside_pieces_equals_solo(case: Case) -> None:
+    pieces = pieces_of(case, 4)
+
+    def work(comm: ThreadComm) -> bg.Model:
+        mine = {0: [2, 0], 1: [3, 1], 2: []}[comm.rank]
+        nothing = bg.Dataset(case.X[:0])
+        shard = bg.Dataset.joined([pieces[i] for i in mine], mine) if mine else nothing
+        valid = None if case.valid is None else bg.Dataset(*case.valid[:2], group=case.valid[2])
+        return bg.train({**case.params, "n_jobs": 1}, shard, valid_sets=valid, comm=comm)
+
+    assert {m.digest() for m in run_threads(3, work)} == {case.train().digest()}
+
+
+def test_two_pieces_at_one_position_are_refused() -> None:
+    def work(comm: ThreadComm) -> None:
+        number_rows(comm, 3, [(5, 3)])
+
+    with pytest.raises(DataError, match="position 5"):
+        run_threads(2, work)
+
+
 def test_neighbours_are_one_run() -> None:
     runs, n_total = number_rows(SoloComm(), 9, [(0, 2), (1, 3), (2, 4)])
     assert (runs, n_total) == ([RowRun(0, 9, 0)], 9)

@@ -11,7 +11,7 @@ from typing import Any
 
 from bitgrove.dataset import Dataset
 from bitgrove.distributed.comm import Comm, gather_facts
-from bitgrove.errors import BitgroveError, DataError, ParameterError, TrainingError
+from bitgrove.errors import DataError, ParameterError, TrainingError, everywhere
 from bitgrove.model import Model
 from bitgrove.params import TrainParams
 
@@ -27,7 +27,7 @@ def agree(comm: Comm, params: TrainParams, train_set: Dataset) -> Dataset:
     """
     facts = gather_facts(comm, _facts(params, train_set))
     if sum(f["n_rows"] for f in facts) == 0:
-        raise _everywhere(DataError, "X has 0 sample(s) while a minimum of 1 is required.")
+        raise everywhere(DataError, "X has 0 sample(s) while a minimum of 1 is required.")
     for rank, other in enumerate(facts):
         _check_parameters(rank, facts[0]["params"], other["params"])
         _check_columns(rank, facts[0]["features"], other["features"])
@@ -45,7 +45,7 @@ def agree_on(comm: Comm, what: str, value: Any) -> None:
     everyone = gather_facts(comm, value)
     for rank, other in enumerate(everyone):
         if other != everyone[0]:
-            raise _everywhere(
+            raise everywhere(
                 DataError, f"{what}: rank 0 has {everyone[0]} but rank {rank} has {other}"
             )
 
@@ -57,7 +57,7 @@ def check_same_model(comm: Comm, model: Model) -> None:
     digests = gather_facts(comm, model.digest())
     for rank, digest in enumerate(digests):
         if digest != digests[0]:
-            raise _everywhere(
+            raise everywhere(
                 TrainingError,
                 f"rank {rank} ended with another model than rank 0; are the ranks' software "
                 "versions and callbacks the same?",
@@ -80,7 +80,7 @@ def _check_parameters(rank: int, expected: dict[str, Any], found: dict[str, Any]
     for name in sorted(expected.keys() | found.keys()):
         value = expected.get(name)
         if found.get(name) != value:
-            raise _everywhere(
+            raise everywhere(
                 ParameterError,
                 f"{name}: rank 0 has {value!r} but rank {rank} has {found.get(name)!r}; "
                 "all ranks need the same parameters",
@@ -89,14 +89,14 @@ def _check_parameters(rank: int, expected: dict[str, Any], found: dict[str, Any]
 
 def _check_columns(rank: int, expected: list[str], found: list[str]) -> None:
     if len(found) != len(expected):
-        raise _everywhere(
+        raise everywhere(
             DataError,
             f"X: rank 0 has {len(expected)} features but rank {rank} has {len(found)}; "
             "all shards need the same columns",
         )
     for position, (name, other) in enumerate(zip(expected, found, strict=True)):
         if name != other:
-            raise _everywhere(
+            raise everywhere(
                 DataError,
                 f"X: column {position} is {name!r} on rank 0 but {other!r} on rank {rank}; "
                 "all shards need the same columns in the same order",
@@ -106,10 +106,4 @@ def _check_columns(rank: int, expected: list[str], found: list[str]) -> None:
 def _check_given(what: str, first: int, rank: int, facts: Sequence[dict[str, Any]]) -> None:
     if facts[rank][what] != facts[first][what]:
         without, having = (rank, first) if facts[first][what] else (first, rank)
-        raise _everywhere(DataError, f"{what}: rank {having} has one but rank {without} has none")
-
-
-def _everywhere(kind: type[BitgroveError], message: str) -> BitgroveError:
-    error = kind(message)
-    error.everywhere = True
-    return error
+        raise everywhere(DataError, f"{what}: rank {having} has one but rank {without} has none")
