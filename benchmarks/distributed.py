@@ -26,40 +26,9 @@ from typing import Any
 
 import numpy as np
 
-NAMESPACE, BRIDGE, NETWORK = "bitgrove{}", "bitgrovebr", "10.77.0.{}"
-COUNTER = Path("/sys/class/net/eth0/statistics/tx_bytes")
-MPI_OVER_TCP = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
+from shaped_network import COUNTER, MPI_OVER_TCP, address, inside, network
+
 FLOAT64_BIN, FLOAT32_BIN = 16, 8  # gradient and hessian of one bin
-
-
-# ---------------------------------------------------------------- network
-
-
-def sh(command: str) -> None:
-    subprocess.run(command, shell=True, check=True, capture_output=True)
-
-
-def remove_network(n: int) -> None:
-    for i in range(n):
-        # The link first: with its namespace it would only go away a little later.
-        subprocess.run(["ip", "link", "del", f"bgv{i}"], capture_output=True)
-        subprocess.run(["ip", "netns", "del", NAMESPACE.format(i)], capture_output=True)
-    subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True)
-
-
-def make_network(n: int, gbit: float | None) -> None:
-    """n namespaces on one bridge; both ends of each link are shaped if gbit is given."""
-    remove_network(n)
-    sh(f"ip link add {BRIDGE} type bridge && ip link set {BRIDGE} up")
-    for i in range(n):
-        name, outside = NAMESPACE.format(i), f"bgv{i}"
-        sh(f"ip netns add {name} && ip link add {outside} type veth peer name eth0 netns {name}")
-        sh(f"ip link set {outside} master {BRIDGE} up")
-        sh(f"ip -n {name} addr add {NETWORK.format(i + 1)}/24 dev eth0")
-        sh(f"ip -n {name} link set eth0 up && ip -n {name} link set lo up")
-        if gbit is not None:
-            shape = f"root tbf rate {round(gbit * 1000)}mbit burst 256kb latency 50ms"
-            sh(f"tc qdisc add dev {outside} {shape} && tc -n {name} qdisc add dev eth0 {shape}")
 
 
 # ---------------------------------------------------------------- one rank
@@ -137,7 +106,7 @@ def run_lightgbm(spec: dict[str, Any], rank: int) -> dict[str, Any]:
     if spec["bits"] is not None:
         params["num_grad_quant_bins"] = 2 ** spec["bits"] - 2
     if size > 1:
-        machines = ",".join(f"{NETWORK.format(i + 1)}:12400" for i in range(size))
+        machines = ",".join(f"{address(i)}:12400" for i in range(size))
         params |= {"tree_learner": "data", "num_machines": size, "machines": machines,
                    "local_listen_port": 12400, "time_out": 2}  # fmt: skip
     model = lgb.train(
@@ -152,12 +121,9 @@ def run_lightgbm(spec: dict[str, Any], rank: int) -> dict[str, Any]:
 
 
 def launch_bitgrove(spec: dict[str, Any]) -> dict[str, Any]:
-    rank_program = (
-        f"exec ip netns exec {NAMESPACE.format('')}$PMI_RANK {sys.executable} "
-        f"{__file__} --worker bitgrove"
-    )
+    worker = [*inside("$PMI_RANK"), sys.executable, __file__, "--worker", "bitgrove"]
     mpiexec = Path(sys.executable).with_name("mpiexec")
-    command = [str(mpiexec), "-n", str(spec["ranks"]), "sh", "-c", rank_program]
+    command = [str(mpiexec), "-n", str(spec["ranks"]), "sh", "-c", f"exec {' '.join(worker)}"]
     env = {**os.environ, **MPI_OVER_TCP, "SPEC": json.dumps(spec), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     if done.returncode:
@@ -168,18 +134,7 @@ def launch_bitgrove(spec: dict[str, Any]) -> dict[str, Any]:
 def launch_lightgbm(spec: dict[str, Any]) -> dict[str, Any]:
     ranks = [
         subprocess.Popen(
-            [
-                "ip",
-                "netns",
-                "exec",
-                NAMESPACE.format(i),
-                sys.executable,
-                __file__,
-                "--worker",
-                "lightgbm",
-                "--rank",
-                str(i),
-            ],
+            [*inside(i), sys.executable, __file__, "--worker", "lightgbm", "--rank", str(i)],
             env={**os.environ, "SPEC": json.dumps(spec), "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -285,11 +240,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         make_data(Path(folder), args.rows, args.features)
-        make_network(max(args.ranks), args.gbit)
-        try:
+        with network(max(args.ranks), args.gbit):
             rows = measure(args, Path(folder))
-        finally:
-            remove_network(max(args.ranks))
     report(rows, args)
     if args.json:
         Path(args.json).write_text(json.dumps({"setup": vars(args), "rows": rows}, indent=1))
