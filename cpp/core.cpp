@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
   init_ranking(m);
   init_quantize(m);
   init_search(m);
+  init_messages(m);
   init_partition(m);
   init_frontier(m);
   init_cuda(m);

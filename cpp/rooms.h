@@ -37,6 +37,7 @@ void init_gradients(nb::module_& m);
 void init_ranking(nb::module_& m);
 void init_quantize(nb::module_& m);
 void init_search(nb::module_& m);
+void init_messages(nb::module_& m);
 void init_partition(nb::module_& m);
 void init_frontier(nb::module_& m);
 void init_cuda(nb::module_& m);

@@ -15,11 +15,11 @@ from cases import CASES
 from mpi_launch import WORKER, mpiexec, run_job
 
 TIMEOUT = 4.0
-# Where a rank fails: while edges are found, inside a tree, in the sum of histograms, at splits.
+# Where a rank fails: while edges are found, in a tree, in the exchange of histograms, at splits.
 PLACES = {
     "binning": ("alltoall", 1),
     "tree": ("allreduce_sum", 12),
-    "reduce": ("reduce_scatter_sum", 6),
+    "reduce": ("alltoall", 7),
     "splits": ("allgather", 9),
 }
 

@@ -101,22 +101,6 @@ def unpack_rows(packed: NDArray[Any]) -> I64:
     return np.array([unpack(p, half_bits) for p in packed.tolist()], dtype=np.int64).reshape(-1, 2)
 
 
-def message(sums: Sums, width: int, packing: bool) -> NDArray[Any]:
-    """The sums of one slot as write_histograms takes them."""
-    if packing and width < 64:
-        return np.array([[pack(g, h, width) for g, h in sums]], dtype=ROW_TYPES[width])
-    signed = [(g, h - 2**width if h >= 2 ** (width - 1) else h) for g, h in sums]
-    return np.array(signed, dtype=f"i{width // 8}").reshape(1, -1)
-
-
-def read_message(raw: NDArray[Any], width: int, packing: bool) -> Sums:
-    """Python integers of one slot's message."""
-    values = raw.reshape(-1).tolist()
-    if packing and width < 64:
-        return [unpack(v, width) for v in values]
-    return [(g, h % 2**width) for g, h in zip(values[::2], values[1::2], strict=True)]
-
-
 def read_slot(
     backend: CpuBackend,
     pool: NDArray[Any],
@@ -125,15 +109,20 @@ def read_slot(
     n_bins: int,
     packing: bool = True,
 ) -> Sums:
-    raw = backend.read_histograms(pool, np.array([slot]), width, (0, n_bins), packing)
-    return read_message(raw, width, packing)
+    sums = backend.histogram_sums(pool, slot, width, (0, n_bins), packing)
+    return [(g, h) for g, h in sums.tolist()]
 
 
 def write_slot(
     backend: CpuBackend, pool: NDArray[Any], slot: int, width: int, sums: Sums, packing: bool = True
 ) -> None:
-    raw = message(sums, width, packing)
-    backend.write_histograms(pool, np.array([slot]), width, (0, len(sums)), raw)
+    """Puts sums into a slot as the kernels have them there."""
+    if packing and width < 64:
+        raw = np.array([pack(g, h, width) for g, h in sums], dtype=ROW_TYPES[width])
+    else:
+        signed = [(g, h - 2**width if h >= 2 ** (width - 1) else h) for g, h in sums]
+        raw = np.array(signed, dtype=f"i{width // 8}")
+    pool[slot, : raw.nbytes] = raw.reshape(-1).view(np.uint8)
 
 
 def dirty_pool(backend: CpuBackend, n_slots: int, n_bins: int, half_bits: int = 64) -> NDArray[Any]:

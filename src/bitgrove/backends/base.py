@@ -126,15 +126,32 @@ class Backend(Protocol):
         plan columns: parent slot, built slot, parent width, built width, out width.
         """
 
-    def read_histograms(
-        self, pool: Any, slots: I64, width: int, bins: tuple[int, int], packing: bool
-    ) -> NDArray[Any]:
-        """Histogram sums as an integer array that adds elementwise: a message."""
+    def histogram_sums(
+        self, pool: Any, slot: int, width: int, bins: tuple[int, int], packing: bool
+    ) -> I64:
+        """(n_bins, 2) sums of gradient and hessian in the bins [first, last)."""
 
-    def write_histograms(
-        self, pool: Any, slots: I64, width: int, bins: tuple[int, int], message: NDArray[Any]
+    def pack_messages(
+        self, pool: Any, plan: I64, n_messages: int, packing: bool
+    ) -> list[NDArray[np.uint8]]:
+        """What other ranks need of this rank's histograms, in as few bits as the sums take.
+
+        plan columns: message, slot, width, first bin, last bin; in the order of the messages.
+        """
+
+    def add_messages(
+        self,
+        pool: Any,
+        plan: I64,
+        steps: tuple[int, int],
+        messages: list[tuple[int, NDArray[np.uint8]]],
+        packing: bool,
     ) -> None:
-        """The inverse of read_histograms."""
+        """Adds the steps [first, last) of what ranks sent; ValueError names one whose message
+        does not fit.
+
+        plan columns: slot, width, first bin, last bin, as in the messages.
+        """
 
     def find_splits(
         self,

@@ -216,20 +216,33 @@ class CpuBackend:
     ) -> None:
         _core.subtract_histograms(pool, plan, *bins, packing, self.n_threads, self.simd)
 
-    def read_histograms(
-        self, pool: Array, slots: I64, width: int, bins: tuple[int, int], packing: bool
-    ) -> Array:
-        # One integer per bin where both halves are packed into it, two where they are apart.
-        integer_bits = 2 * width if packing and width < 64 else width
+    def histogram_sums(
+        self, pool: Array, slot: int, width: int, bins: tuple[int, int], packing: bool
+    ) -> I64:
         first, last = (b * width // 4 for b in bins)
-        return np.ascontiguousarray(pool[slots, first:last]).view(f"i{integer_bits // 8}")
+        raw = pool[slot, first:last]
+        hess_mask = 2 ** min(width, 63) - 1
+        if packing and width < 64:
+            both = raw.view(f"i{width // 4}").astype(np.int64)
+            return np.stack([both >> width, both & hess_mask], axis=1)
+        pairs = raw.view(f"i{width // 8}").astype(np.int64).reshape(-1, 2)
+        pairs[:, 1] &= hess_mask
+        return pairs
 
-    def write_histograms(
-        self, pool: Array, slots: I64, width: int, bins: tuple[int, int], message: Array
+    def pack_messages(self, pool: Array, plan: I64, n_messages: int, packing: bool) -> list[Array]:
+        how = (packing, self.n_threads, self.simd)
+        content, ends = _core.pack_messages(pool, plan, n_messages, *how)
+        return np.split(content, ends[:-1])
+
+    def add_messages(
+        self,
+        pool: Array,
+        plan: I64,
+        steps: tuple[int, int],
+        messages: list[tuple[int, Array]],
+        packing: bool,
     ) -> None:
-        bytes_per_bin = width // 4
-        first, last = (b * bytes_per_bin for b in bins)
-        pool[slots, first:last] = message.view(np.uint8).reshape(len(slots), last - first)
+        _core.add_messages(pool, plan, steps, messages, packing, self.n_threads, self.simd)
 
     def find_splits(
         self,

@@ -28,6 +28,7 @@ from bitgrove.backends.cuda_memory import (
     PinnedMemory,
     address_of,
 )
+from bitgrove.backends.cuda_messages import HostSlots
 from bitgrove.backends.cuda_module import find_device, import_cupy, kernels_of
 from bitgrove.backends.cuda_rounds import RoundMaker
 from bitgrove.binning import BinMapper
@@ -313,21 +314,28 @@ class CudaBackend:
         rounds.subtract(plan, bins)
 
     @_on_device
-    def read_histograms(
-        self, pool: Any, slots: I64, width: int, bins: tuple[int, int], packing: bool
-    ) -> Array:
-        with self.memory.in_use():
-            raw = self._cupy.asnumpy(pool[self._cupy.asarray(slots), bins[0] : bins[1]])
-        return plans.to_message(raw, width, packing)
+    def histogram_sums(
+        self, pool: Any, slot: int, width: int, bins: tuple[int, int], packing: bool
+    ) -> I64:
+        raw: I64 = self._cupy.asnumpy(pool[slot, bins[0] : bins[1]])
+        return raw if raw.ndim == 2 else np.stack([raw >> 32, raw & 0xFFFFFFFF], axis=1)
 
     @_on_device
-    def write_histograms(
-        self, pool: Any, slots: I64, width: int, bins: tuple[int, int], message: Array
-    ) -> None:
-        shape = (len(slots), bins[1] - bins[0], *pool.shape[2:])
+    def pack_messages(self, pool: Any, plan: I64, n_messages: int, packing: bool) -> list[Array]:
         with self.memory.in_use():
-            sums = self._cupy.asarray(plans.from_message(message, width, shape))
-            pool[self._cupy.asarray(slots), bins[0] : bins[1]] = sums
+            return HostSlots(self._cupy, pool, plan[:, 1:]).pack(plan[:, :1], n_messages)
+
+    @_on_device
+    def add_messages(
+        self,
+        pool: Any,
+        plan: I64,
+        steps: tuple[int, int],
+        messages: list[tuple[int, Array]],
+        packing: bool,
+    ) -> None:
+        with self.memory.in_use():
+            HostSlots(self._cupy, pool, plan).add(steps, messages)
 
     @_on_device
     def find_splits(

@@ -1,7 +1,7 @@
-"""Plans in the form the GPU takes them, and its sums in the form other ranks take them.
+"""Plans in the form the GPU takes them.
 
-Owns the division of leaves into parts, the splits of a tree as a kernel walks them, and the
-messages of distributed training. All of it is NumPy.
+Owns the division of leaves into parts and the splits of a tree as a kernel walks them. All of it is
+NumPy.
 """
 
 from __future__ import annotations
@@ -42,28 +42,3 @@ def binned_splits(tree: Tree, missing_bin: I64) -> Array:
     splits["bin"] = tree.split_bin
     splits["missing_bin"] = missing_bin[tree.feature]
     return splits
-
-
-def to_message(raw: I64, width: int, packing: bool) -> Array:
-    """Sums of a pool (n, bins) or (n, bins, 2) as the integers ranks add up: as on the CPU."""
-    if raw.ndim == 3:
-        grad, hess = raw[..., 0], raw[..., 1]
-    else:
-        grad, hess = raw >> 32, raw & 0xFFFFFFFF
-    if packing and width < 64:
-        return ((grad << width) + hess).astype(f"i{width // 4}")
-    return np.stack([grad, hess], axis=-1).astype(f"i{width // 8}").reshape(len(raw), -1)
-
-
-def from_message(message: Array, width: int, shape: tuple[int, ...]) -> I64:
-    """The inverse of to_message, for a pool's slots of the given shape."""
-    if message.dtype.itemsize * 8 == 2 * width:
-        both = message.reshape(shape[:2]).astype(np.int64)
-        grad, hess = both >> width, both & (2**width - 1)
-    else:
-        pairs = message.reshape(*shape[:2], 2)
-        grad = pairs[..., 0].astype(np.int64)
-        hess = pairs[..., 1].astype(np.int64) & (2 ** min(width, 63) - 1)
-    if len(shape) == 3:
-        return np.stack([grad, hess], axis=-1)
-    return (grad << 32) + hess

@@ -168,15 +168,34 @@ class ReferenceBackend:
         for parent, built, *_ in plan:
             pool[parent, bins[0] : bins[1]] -= pool[built, bins[0] : bins[1]]
 
-    def read_histograms(
-        self, pool: I64, slots: I64, width: int, bins: tuple[int, int], packing: bool
-    ) -> Array:
-        return pool[slots, bins[0] : bins[1]].copy()
+    def histogram_sums(
+        self, pool: I64, slot: int, width: int, bins: tuple[int, int], packing: bool
+    ) -> I64:
+        return pool[slot, bins[0] : bins[1]].copy()
 
-    def write_histograms(
-        self, pool: I64, slots: I64, width: int, bins: tuple[int, int], message: Array
+    def pack_messages(
+        self, pool: I64, plan: I64, n_messages: int, packing: bool
+    ) -> list[NDArray[np.uint8]]:
+        parts: list[list[I64]] = [[np.empty((0, 2), dtype=np.int64)] for _ in range(n_messages)]
+        for message, slot, _, first, last in plan:
+            parts[message].append(pool[slot, first:last])
+        return [np.concatenate(part).reshape(-1).view(np.uint8) for part in parts]
+
+    def add_messages(
+        self,
+        pool: I64,
+        plan: I64,
+        steps: tuple[int, int],
+        messages: list[tuple[int, NDArray[np.uint8]]],
+        packing: bool,
     ) -> None:
-        pool[slots, bins[0] : bins[1]] = message
+        ends = np.cumsum(plan[:, 3] - plan[:, 2])
+        for rank, message in messages:
+            if len(message) != 16 * ends[-1]:
+                raise ValueError(f"rank {rank} sent histograms that do not fit the plan")
+            parts = np.split(message.view(np.int64).reshape(-1, 2), ends[:-1])
+            for (slot, _, first, last), part in list(zip(plan, parts, strict=True))[slice(*steps)]:
+                pool[slot, first:last] += part
 
     def find_splits(
         self,

@@ -1,8 +1,7 @@
 """The communicator: what ranks say to each other, all of it integers or exact maxima.
 
 Owns the protocol, the solo case and how a failure travels. Every collective is called by all ranks
-in the same order and returns the same value on each (reduce_scatter_sum and alltoall: each rank its
-own part).
+in the same order and returns the same value on each (alltoall: each rank its own part).
 
 Failing: a rank that raises tells the others with fail(); whoever waits in a collective, or enters
 one later, then raises RankFailure with that rank and its reason. A rank from which nothing came for
@@ -35,9 +34,6 @@ class Comm(Protocol):
     def allreduce_max(self, values: Array) -> Array:
         """Elementwise maximum over ranks."""
 
-    def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
-        """Sum over ranks of blocks[rank], for this rank; blocks has one entry per rank."""
-
     def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
         """Every rank's array, in rank order; lengths may differ unless they are known equal."""
 
@@ -63,9 +59,6 @@ class SoloComm:
 
     def allreduce_max(self, values: Array) -> Array:
         return values
-
-    def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
-        return blocks[0]
 
     def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
         return [values]

@@ -1,9 +1,9 @@
 """A Comm that counts: what crosses between ranks, how often, and how long that takes.
 
 Receives any Comm and passes everything on. Bytes are those of the values this rank has to send, in
-the cheapest algorithm: its blocks for the others (reduce_scatter_sum, alltoall), its array to each
-other rank (allgather, broadcast), twice all but its share of the array (allreduce). What a network
-adds to that (headers, acknowledgements) has to be measured on the network.
+the cheapest algorithm: its blocks for the others (alltoall), its array to each other rank
+(allgather, broadcast), twice all but its share of the array (allreduce). What a network adds to
+that (headers, acknowledgements) has to be measured on the network.
 """
 
 from __future__ import annotations
@@ -43,9 +43,6 @@ class CountingComm:
         self.sent_bytes[name] += round(n_bytes)
         return result
 
-    def _to_others(self, blocks: Sequence[Array]) -> int:
-        return sum(block.nbytes for rank, block in enumerate(blocks) if rank != self.rank)
-
     def allreduce_sum(self, values: Array) -> Array:
         n_bytes = 2 * values.nbytes * (self.size - 1) / self.size
         return self._count("allreduce", n_bytes, lambda: self.comm.allreduce_sum(values))
@@ -54,16 +51,12 @@ class CountingComm:
         n_bytes = 2 * values.nbytes * (self.size - 1) / self.size
         return self._count("allreduce", n_bytes, lambda: self.comm.allreduce_max(values))
 
-    def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
-        n_bytes = self._to_others(blocks)
-        return self._count("reduce_scatter", n_bytes, lambda: self.comm.reduce_scatter_sum(blocks))
-
     def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
         n_bytes = values.nbytes * (self.size - 1)
         return self._count("allgather", n_bytes, lambda: self.comm.allgather(values, equal=equal))
 
     def alltoall(self, blocks: Sequence[Array]) -> list[Array]:
-        n_bytes = self._to_others(blocks)
+        n_bytes = sum(block.nbytes for rank, block in enumerate(blocks) if rank != self.rank)
         return self._count("alltoall", n_bytes, lambda: self.comm.alltoall(blocks))
 
     def broadcast(self, values: Array, root: int = 0) -> Array:

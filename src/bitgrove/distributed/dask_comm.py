@@ -266,9 +266,6 @@ class DaskComm:
     def allreduce_max(self, values: Array) -> Array:
         return np.asarray(np.max(self._exchange([values] * self.size), axis=0))
 
-    def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
-        return np.asarray(np.sum(self.alltoall(blocks), axis=0, dtype=blocks[self.rank].dtype))
-
     def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
         return [np.array(v) for v in self._exchange([values] * self.size)]
 

@@ -77,14 +77,6 @@ class MpiComm:
         self._finish(request, largest)
         return largest
 
-    def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
-        sent = _wrapping(np.concatenate([np.ravel(block) for block in blocks]))
-        mine = np.empty_like(blocks[self.rank], order="C")
-        counts = [block.size for block in blocks]
-        request = self._data.Ireduce_scatter(sent, _wrapping(mine), counts, self._mpi.SUM)
-        self._finish(request, sent, mine)
-        return mine
-
     def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
         sent = np.ascontiguousarray(values)
         if equal:
@@ -96,14 +88,9 @@ class MpiComm:
         return np.split(everyone, np.cumsum(counts)[:-1])
 
     def alltoall(self, blocks: Sequence[Array]) -> list[Array]:
-        sent = np.concatenate([np.ravel(block) for block in blocks])
-        counts = np.array([block.size for block in blocks], dtype=np.int64)
-        expected = np.empty_like(counts)
-        self._finish(self._data.Ialltoall(counts, expected), counts, expected)
-        got = np.empty(int(expected.sum()), dtype=sent.dtype)
-        request = self._data.Ialltoallv([sent, counts.tolist()], [got, expected.tolist()])
-        self._finish(request, sent, got)
-        return np.split(got, np.cumsum(expected)[:-1])
+        exchange = _Exchange(self._mpi, self._data, [np.ravel(block) for block in blocks])
+        self._finish(exchange)
+        return exchange.received
 
     def broadcast(self, values: Array, root: int = 0) -> Array:
         head = np.array([values.size], dtype=np.int64)
@@ -217,6 +204,32 @@ class MpiComm:
             return bool(request.Test())
         except self._mpi.Exception:
             return True
+
+
+class _Exchange:
+    """One message to each other rank and one from each, whose lengths nobody else has to know.
+
+    Waited for like a request of MPI.
+    """
+
+    def __init__(self, MPI: Any, communicator: Any, blocks: list[Array]) -> None:
+        self._mpi, self._communicator, rank = MPI, communicator, communicator.rank
+        self.received = list(blocks)  # those of other ranks are replaced as they come
+        self._missing = [other for other in range(len(blocks)) if other != rank]
+        self._requests = [
+            communicator.Isend([blocks[other], MPI.BYTE], other) for other in self._missing
+        ]
+
+    def Test(self) -> bool:
+        status = self._mpi.Status()
+        for other in list(self._missing):
+            message = self._communicator.Improbe(other, status=status)
+            if message is not None:
+                block = np.empty(status.Get_count(self._mpi.BYTE), dtype=np.uint8)
+                self._requests.append(message.Irecv([block, self._mpi.BYTE]))
+                self.received[other] = block.view(self.received[other].dtype)
+                self._missing.remove(other)
+        return not self._missing and bool(self._mpi.Request.Testall(self._requests))
 
 
 # Facts of the process, not of a communicator: signals seen, and ranks that never answered.

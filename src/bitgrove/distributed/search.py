@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends.base import Backend, TreeWork
-from bitgrove.distributed.comm import Array, Comm, feature_block
+from bitgrove.distributed.comm import Comm, feature_block
 from bitgrove.distributed.voting import Voting
 from bitgrove.params import TrainParams
 from bitgrove.splits import best_of_ranks
@@ -30,72 +30,41 @@ def rank_search(params: TrainParams, backend: Backend, work: TreeWork, comm: Com
 
 
 class DataParallel:
-    """Per plan one reduce-scatter of the built histograms and one all-gather of best splits."""
+    """Per plan one exchange of the built histograms and one all-gather of best splits."""
 
     def __init__(self, backend: Backend, work: TreeWork, comm: Comm) -> None:
         self.backend, self.work, self.comm = backend, work, comm
         mapper = work.matrix.mapper
         self.features = feature_block(comm, mapper.n_features)
         blocks = [feature_block(comm, mapper.n_features, rank) for rank in range(comm.size)]
-        offset = mapper.bin_offset
-        self.rank_bins = [(int(offset[first]), int(offset[last])) for first, last in blocks]
+        self.rank_bins = mapper.bin_offset[np.array(blocks)]
 
     def __call__(self, plan: Any) -> NDArray[np.uint8]:
         """Builds histograms of this rank's rows and searches the sums of this rank's features."""
         work, backend = self.work, self.backend
+        builds, subtractions = plan.builds, plan.subtractions
         backend.build_histograms(
-            work.pool, work.matrix, work.packed, work.rows, plan.builds, work.packing
+            work.pool, work.matrix, work.packed, work.rows, builds, work.packing
         )
-        self._reduce(plan.builds)
-        if len(plan.subtractions):
-            mine = self.rank_bins[self.comm.rank]
-            backend.subtract_histograms(work.pool, plan.subtractions, mine, work.packing)
+        self._reduce(builds[:, [2, 4]])
+        if len(subtractions):
+            first, last = self.rank_bins[self.comm.rank].tolist()
+            backend.subtract_histograms(work.pool, subtractions, (first, last), work.packing)
         found = backend.find_splits(
             work.pool, work.matrix.mapper, plan.slots, plan.widths, plan.sums, self.features,
             work.allowed, work.rules, work.packing,
         )  # fmt: skip
         return best_of_ranks(found, self.comm).view(np.uint8)
 
-    def _reduce(self, builds: I64) -> None:
-        """Sums the built histograms over ranks; each rank keeps the bins of its own features."""
-        widths = np.unique(builds[:, 4]).tolist()
-        slots = [builds[builds[:, 4] == width, 2] for width in widths]
-        blocks = [
-            [self._read(s, width, bins) for s, width in zip(slots, widths, strict=True)]
-            for bins in self.rank_bins
-        ]
-        mine = blocks[self.comm.rank]
-        if _one_message(blocks, slots, self.rank_bins):
-            words = self.comm.reduce_scatter_sum([_as_words(parts) for parts in blocks])
-            ends = np.cumsum([part.nbytes // 4 for part in mine])
-            sums = [
-                w.view(part.dtype) for w, part in zip(np.split(words, ends), mine, strict=False)
-            ]
-        else:
-            sums = [self.comm.reduce_scatter_sum(parts) for parts in zip(*blocks, strict=True)]
-        for s, width, total in zip(slots, widths, sums, strict=True):
-            self.backend.write_histograms(
-                self.work.pool, s, width, self.rank_bins[self.comm.rank], total
-            )
-
-    def _read(self, slots: I64, width: int, bins: tuple[int, int]) -> Array:
-        return self.backend.read_histograms(self.work.pool, slots, width, bins, self.work.packing)
-
-
-def _one_message(blocks: Any, slots: list[I64], rank_bins: list[tuple[int, int]]) -> bool:
-    """Whether both halves share an integer everywhere: then nothing carries out of 32 bits.
-
-    A 16+16 integer is one such word. Of a 32+32 integer the lower half, a sum of hessians that was
-    proven to fit, never carries, so that its two words add up by themselves.
-    """
-    return all(
-        part.size == len(s) * (last - first) and part.dtype.itemsize in (4, 8)
-        for parts, (first, last) in zip(blocks, rank_bins, strict=True)
-        for part, s in zip(parts, slots, strict=True)
-    )
-
-
-def _as_words(parts: list[Array]) -> NDArray[np.uint32]:
-    return np.concatenate(
-        [np.ascontiguousarray(part).reshape(-1).view(np.uint32) for part in parts]
-    )
+    def _reduce(self, built: I64) -> None:
+        """Sums slots (of the given widths) over ranks, in the bins of this rank's features."""
+        work, rank, size = self.work, self.comm.rank, self.comm.size
+        blocks = np.hstack([np.tile(built, (size, 1)), np.repeat(self.rank_bins, len(built), 0)])
+        owner = np.repeat(np.arange(size), len(built))[:, None]
+        others = owner[:, 0] != rank
+        messages = self.backend.pack_messages(
+            work.pool, np.hstack([owner, blocks])[others], size, work.packing
+        )
+        came = list(enumerate(self.comm.alltoall(messages)))
+        del came[rank]
+        self.backend.add_messages(work.pool, blocks[~others], (0, len(built)), came, work.packing)

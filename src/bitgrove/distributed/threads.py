@@ -68,12 +68,6 @@ class ThreadComm:
     def allreduce_max(self, values: Array) -> Array:
         return np.asarray(np.max(self._exchange(values), axis=0))
 
-    def reduce_scatter_sum(self, blocks: Sequence[Array]) -> Array:
-        mine = [theirs[self.rank] for theirs in self._exchange(blocks)]
-        result = np.asarray(np.sum(mine, axis=0, dtype=blocks[self.rank].dtype))
-        self._meet()  # the blocks may be views: nobody writes before all have read
-        return result
-
     def allgather(self, values: Array, *, equal: bool = False) -> list[Array]:
         return [np.array(v) for v in self._exchange(np.array(values))]
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends.base import Backend, TreeWork
-from bitgrove.distributed.comm import Array, Comm
+from bitgrove.distributed.comm import Comm
 from bitgrove.splits import SplitInfos, best_of_ranks, no_splits
 
 
 class Voting:
-    """Per plan an all-gather of votes, a reduce-scatter of elected features, one of best splits.
+    """Per plan an all-gather of votes, an exchange of elected features, one of best splits.
 
     The pool keeps this rank's own histograms; sums over ranks live in a second, small pool.
     """
@@ -27,7 +27,7 @@ class Voting:
         self.backend, self.work, self.comm, self.top_k = backend, work, comm, top_k
         self.mapper = work.matrix.mapper
         self.n_bins = int(self.mapper.bin_offset[-1])
-        self.scratch: Any = None
+        self.scratch: tuple[int, Any] | None = None
 
     def __call__(self, plan: Any) -> NDArray[np.uint8]:
         work, backend = self.work, self.backend
@@ -60,13 +60,12 @@ class Voting:
 
     def _own_sums(self, plan: Any) -> NDArray[np.float64]:
         """Grad, hess and least hessian of a child, as this rank's rows alone show them."""
-        share = np.maximum(plan.sums[:, 2] / self.comm.size, 1.0)
-        first = (0, int(self.mapper.bin_offset[1]))
+        work, first = self.work, (0, int(self.mapper.bin_offset[1]))
         sums = np.empty((len(plan.slots), 3))
         for i, (slot, width) in enumerate(zip(plan.slots, plan.widths, strict=True)):
-            part = self._read(self.work.pool, slot, width, first)
-            sums[i, :2] = _halves(part, int(width), first[1]).sum(axis=0)
-        sums[:, 2] = share
+            bins = self.backend.histogram_sums(work.pool, slot, width, first, work.packing)
+            sums[i, :2] = bins.sum(axis=0)
+        sums[:, 2] = np.maximum(plan.sums[:, 2] / self.comm.size, 1.0)
         return sums
 
     def _find(self, plan: Any, sums: Any, features: tuple[int, int]) -> SplitInfos:
@@ -76,52 +75,40 @@ class Voting:
             work.rules, work.packing,
         )  # fmt: skip
 
-    def _read(self, pool: Any, slot: int, width: int, bins: tuple[int, int]) -> Array:
-        slots = np.array([slot], dtype=np.int64)
-        return self.backend.read_histograms(pool, slots, int(width), bins, self.work.packing)
-
     def _search_sums(self, plan: Any, elected: list[NDArray[np.int64]]) -> SplitInfos:
         """Sums elected features over ranks, each rank its share of them, and searches those."""
-        work, comm, offset = self.work, self.comm, self.mapper.bin_offset
-        wide = max(32, int(plan.widths.max()))
-        if self.scratch is None or self.scratch[0] < wide:
-            self.scratch = (wide, self.backend.new_pool(1, self.n_bins, wide))
-        pool, slot = self.scratch[1], np.zeros(1, dtype=np.int64)
-        found = no_splits(len(plan.slots))
-        for width in np.unique(plan.widths).tolist():
-            nodes = [i for i in range(len(elected)) if plan.widths[i] == width]
-            owners = [np.array_split(elected[i], comm.size) for i in nodes]
-            parts: list[list[Array]] = [[] for _ in range(comm.size)]
-            for i, shares in zip(nodes, owners, strict=True):
-                whole = self._read(work.pool, plan.slots[i], width, (0, self.n_bins))
-                bins = whole.reshape(self.n_bins, -1)
-                for rank, share in enumerate(shares):
-                    parts[rank] += [bins[offset[f] : offset[f + 1]] for f in share]
-                empty = bins[:0]
-            total = comm.reduce_scatter_sum([np.concatenate([empty, *p]) for p in parts])
-            start = 0
-            for i, shares in zip(nodes, owners, strict=True):
+        work, backend, comm = self.work, self.backend, self.comm
+        shares = [np.array_split(features, comm.size) for features in elected]
+        sent = [
+            (rank, slot, width, *self.mapper.bin_offset[[f, f + 1]])
+            for rank in range(comm.size)
+            for slot, width, share in zip(plan.slots, plan.widths, shares, strict=True)
+            for f in share[rank]
+        ]
+        steps = np.array(sent, dtype=np.int64).reshape(-1, 5)
+        came = comm.alltoall(backend.pack_messages(work.pool, steps, comm.size, work.packing))
+        mine = steps[steps[:, 0] == comm.rank, 1:]
+        mine[:, 0] = 0  # the only slot
+        found, last = no_splits(len(plan.slots)), 0
+        for i, share in enumerate(shares):
+            first, last = last, last + len(share[comm.rank])
+            if first < last:
+                pool = self._empty_slot(int(plan.widths[i]))
+                backend.add_messages(pool, mine, (first, last), list(enumerate(came)), work.packing)
                 allowed = np.zeros_like(work.allowed)
-                for f in shares[comm.rank]:
-                    n = int(offset[f + 1] - offset[f])
-                    place = (int(offset[f]), int(offset[f + 1]))
-                    message = np.ascontiguousarray(total[start : start + n])
-                    self.backend.write_histograms(pool, slot, width, place, message)
-                    allowed[f], start = 1, start + n
-                if allowed.any():
-                    found[i] = self.backend.find_splits(
-                        pool, self.mapper, slot, plan.widths[i : i + 1], plan.sums[i : i + 1],
-                        (0, self.mapper.n_features), allowed, work.rules, work.packing,
-                    )[0]  # fmt: skip
+                allowed[share[comm.rank]] = 1
+                found[i] = backend.find_splits(
+                    pool, self.mapper, mine[:1, 0], plan.widths[i : i + 1], plan.sums[i : i + 1],
+                    (0, self.mapper.n_features), allowed, work.rules, work.packing,
+                )[0]  # fmt: skip
         return found
 
-
-def _halves(message: Array, width: int, n_bins: int) -> NDArray[np.float64]:
-    """(n_bins, 2) sums of gradient and hessian out of a message of read_histograms."""
-    flat = np.ascontiguousarray(message).reshape(-1)
-    if len(flat) == 2 * n_bins:  # the halves are apart
-        pairs = flat.reshape(n_bins, 2).astype(np.int64)
-        mask = (1 << width) - 1 if width < 64 else -1  # hessians are unsigned
-        return np.stack([pairs[:, 0], pairs[:, 1] & mask], axis=1).astype(np.float64)
-    whole = flat.astype(np.int64)
-    return np.stack([whole >> width, whole & ((1 << width) - 1)], axis=1).astype(np.float64)
+    def _empty_slot(self, width: int) -> Any:
+        """A pool of one slot, emptied as a node without rows is."""
+        if self.scratch is None or self.scratch[0] < width:
+            self.scratch = (width, self.backend.new_pool(1, self.n_bins, max(32, width)))
+        work, plan = self.work, np.array([[0, 0, 0, width, width, 1]])
+        self.backend.build_histograms(
+            self.scratch[1], work.matrix, work.packed, work.rows, plan, work.packing
+        )
+        return self.scratch[1]
