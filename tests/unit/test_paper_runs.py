@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,13 @@ import pytest
 
 import bitgrove as bg
 from bitgrove.cli import main
+from bitgrove.errors import ParameterError
 from bitgrove.paper import lineup
-from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results, run
+from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.command import WHAT
 from bitgrove.paper.experiments import EXPERIMENTS
+from bitgrove.paper.machine import machine
+from bitgrove.paper.runs import run
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove, Settings
 from bitgrove.paper.task import Task, score
@@ -92,6 +97,62 @@ def test_only_other_libraries_may_fail(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="ours"):
         run(_experiment(ours, "other"), _study(tmp_path))
+
+
+def test_several_jobs_measure_the_same(tmp_path: Path) -> None:
+    study = _study(tmp_path / "one", seeds=1)
+    run(EXPERIMENTS["table2"], study)
+    run(EXPERIMENTS["table2"], replace(study, out=tmp_path / "two", jobs=2))
+    one, two = ((tmp_path / n / "table2/table2.csv").read_text() for n in ("one", "two"))
+    assert one == two and len(one.splitlines()) == 10
+    assert len(list((tmp_path / "two/table2/cells").iterdir())) == 9
+
+
+def test_an_error_in_a_job_ends_the_run_and_keeps_what_is_done(tmp_path: Path) -> None:
+    study = _study(tmp_path, seeds=1, bits=(2,), jobs=2)
+    experiment = replace(EXPERIMENTS["table2"], measure=_fails_without_refit)
+    with pytest.raises(RuntimeError, match="no refit"):
+        run(experiment, study)
+    assert not (tmp_path / "table2/table2.csv").exists()
+    assert len(list((tmp_path / "table2/cells").iterdir())) >= 1
+
+
+def _fails_without_refit(cell: Cell, bench: Bench) -> Result:
+    if "no refit" in cell.system:
+        raise RuntimeError(cell.system)
+    return {"value": 1}
+
+
+def test_peers_may_have_fewer_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineup, "_installed", lambda package, title: True)
+    study = _study(tmp_path, seeds=3, peer_seeds=1, bits=(2,), systems=("lightgbm",))
+    cells = EXPERIMENTS["table2"].plan(study)
+    counts = Counter(cell.system for cell in cells)
+    assert counts["LightGBM 2-bit"] == 1 and counts["2-bit SR refit"] == 3
+    assert counts["2-bit RN refit"] == counts["bitgrove"] == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "changes", "message"),
+    [
+        ("fig6", {"device": "cuda"}, "fig6 runs on the CPU only"),
+        ("table3", {"jobs": 2}, "--jobs 2: table3 measures time"),
+    ],
+)
+def test_wishes_an_experiment_cannot_follow(
+    what: str, changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        run(EXPERIMENTS[what], _study(tmp_path, **changes))
+
+
+def test_a_page_names_the_machines_of_its_cells(tmp_path: Path) -> None:
+    experiment = _experiment(lambda c, b: {"value": 1})
+    run(experiment, _study(tmp_path))
+    moved = sorted((tmp_path / "trial/cells").iterdir())[0]
+    moved.write_text(json.dumps({**json.loads(moved.read_text()), "machine": "another one"}))
+    page = run(experiment, _study(tmp_path))[1].read_text()
+    assert f"Machine: another one; {machine()}" in page or f"Machine: {machine()}; another" in page
 
 
 def test_every_experiment_of_the_command_exists() -> None:

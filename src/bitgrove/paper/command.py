@@ -70,18 +70,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--peers", metavar="NAME", nargs="*", choices=("lightgbm", "xgboost", "catboost"),
         help="libraries to compare with, e.g. --peers lightgbm; alone: none "
         "(default: all installed)")  # fmt: skip
+    add("--peer-seeds", "--peer_seeds", metavar="INT", type=_positive(int),
+        help="seeds of those libraries in table2, e.g. --peer-seeds 1 (default: as --seeds)",
+        )  # fmt: skip
     add("--threads", metavar="INT", type=_positive(int),
-        help="threads (default: all cores), e.g. --threads 4")  # fmt: skip
+        help="threads of a run, e.g. --threads 4 (default: all cores, shared by the jobs)",
+        )  # fmt: skip
+    add("--jobs", metavar="INT", type=_positive(int), default=1,
+        help="runs at the same time, where no time is measured, e.g. --jobs 8 (default: 1)",
+        )  # fmt: skip
     add("--device", choices=("cpu", "cuda"), default="cpu",
-        help="where table3 trains, e.g. --device cuda (default: cpu)")  # fmt: skip
+        help="where table2 and table3 train, e.g. --device cuda (default: cpu)")  # fmt: skip
     add("--quick", action="store_true",
         help="few rows, trees and seeds: minutes, to see what comes out")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
     """The experiment's files in --out, and its page on stdout."""
-    from bitgrove.paper.cells import run as run_experiment
     from bitgrove.paper.experiments import EXPERIMENTS
+    from bitgrove.paper.runs import run as run_experiment
     from bitgrove.paper.specs import read_spec
     from bitgrove.paper.study import PAPER, QUICK, Study, known
 
@@ -103,7 +110,9 @@ def run(args: argparse.Namespace) -> None:
         leaves=args.leaves or usual["leaves"],
         min_child_weight=args.min_child_weight,
         systems=None if args.peers is None else tuple(args.peers),
-        threads=resolve_threads(args.threads),
+        peer_seeds=args.peer_seeds,
+        threads=args.threads or max(1, resolve_threads(None) // args.jobs),
+        jobs=args.jobs,
         device=args.device,
     )
     written = run_experiment(EXPERIMENTS[args.what], study)

@@ -10,11 +10,13 @@ import json
 import os
 import platform
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 
-def machine() -> str:
-    """CPU model, cores this process may use, system and Python version."""
+@cache
+def machine(device: str = "cpu") -> str:
+    """CPU model, cores this process may use, GPU if it is used, system and Python version."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -22,7 +24,15 @@ def machine() -> str:
             if line.startswith("model name"):
                 model = line.partition(":")[2].strip()
                 break
-    return f"{model}, {n_cores()} cores, {platform.system()}, Python {platform.python_version()}"
+    parts = [model, f"{n_cores()} cores", platform.system(), f"Python {platform.python_version()}"]
+    return ", ".join([*([_gpu()] if device == "cuda" else []), *parts])
+
+
+def _gpu() -> str:
+    from bitgrove.backends.cuda_module import import_cupy
+
+    name: bytes = import_cupy().cuda.runtime.getDeviceProperties(0)["name"]
+    return name.decode()
 
 
 def n_cores() -> int:

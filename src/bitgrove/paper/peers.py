@@ -8,14 +8,14 @@ then the gradient bits when they are not full precision ("bitgrove",
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from bitgrove.errors import ParameterError
 from bitgrove.paper.systems import Bitgrove, Prepared, Settings, System, Trained
-from bitgrove.paper.task import Array, Task
+from bitgrove.paper.task import HIGHER_IS_BETTER, Array, Task, score
 
 
 class LightGBM(System):
@@ -73,12 +73,24 @@ class LightGBM(System):
     def predictor(self, model: Any, task: Task, n_threads: int) -> Callable[[Array], Array]:
         return lambda X: model.predict(X, num_threads=n_threads)
 
-    def _staged(self, model: Any, task: Task) -> Iterator[Array]:
-        scores = np.zeros(len(task.X_test))
-        for tree in range(model.num_trees()):
-            part = model.predict(task.X_test, start_iteration=tree, num_iteration=1, raw_score=True)
-            scores = scores + part
-            yield scores
+    def curve(self, prepared: Prepared, settings: Settings, seed: int = 0) -> list[float]:
+        import lightgbm
+
+        task, curve = prepared.task, []
+
+        def judge(prediction: Array, data: Any) -> tuple[str, float, bool]:
+            curve.append(score(task, prediction))
+            return task.metric, curve[-1], HIGHER_IS_BETTER[task.metric]
+
+        if prepared.test is None:
+            prepared.test = prepared.data.create_valid(
+                task.X_test, task.y_test, group=task.group_test
+            )
+        params = {"objective": task.objective, "metric": "none", **self._params(settings, seed)}
+        lightgbm.train(
+            params, prepared.data, settings.n_trees, valid_sets=[prepared.test], feval=judge
+        )
+        return curve
 
     def classifier(self, settings: Settings) -> Any:
         from lightgbm import LGBMClassifier
@@ -146,20 +158,24 @@ class XGBoost(System):
         model.set_param({"nthread": n_threads})
         return model.inplace_predict  # type: ignore[no-any-return]
 
-    def _staged(self, model: Any, task: Task) -> Iterator[Array]:
+    def curve(self, prepared: Prepared, settings: Settings, seed: int = 0) -> list[float]:
         import xgboost
 
-        rows = xgboost.DMatrix(task.X_test)
-        base = scores = model.predict(rows, output_margin=True, iteration_range=(0, 1))
-        yield scores
-        for tree in range(1, model.num_boosted_rounds()):
-            part = model.predict(rows, output_margin=True, iteration_range=(tree, tree + 1))
-            # Each part starts from the base score, which the first one has already.
-            if tree == 1:
-                both = model.predict(rows, output_margin=True, iteration_range=(0, 2))
-                base = base + part - both
-            scores = scores + part - base
-            yield scores
+        task, curve = prepared.task, []
+
+        def judge(prediction: Array, data: Any) -> tuple[str, float]:
+            curve.append(score(task, prediction))
+            return task.metric, curve[-1]
+
+        if prepared.test is None:
+            prepared.test = xgboost.DMatrix(task.X_test, task.y_test, group=task.group_test)
+        params = self._params(settings, seed, task.objective)
+        params["disable_default_eval_metric"] = True
+        xgboost.train(
+            params, prepared.data, settings.n_trees, evals=[(prepared.test, "test")],
+            custom_metric=judge, verbose_eval=False,
+        )  # fmt: skip
+        return curve
 
     def classifier(self, settings: Settings) -> Any:
         from xgboost import XGBClassifier
@@ -236,8 +252,12 @@ class CatBoost(System):
 
         return predict
 
-    def _staged(self, model: Any, task: Task) -> Iterator[Array]:
-        yield from model.staged_predict(task.X_test, prediction_type="RawFormulaVal")
+    def curve(self, prepared: Prepared, settings: Settings, seed: int = 0) -> list[float]:
+        model, task = self._train(prepared, settings, seed), prepared.task
+        stages = model.staged_predict(
+            task.X_test, prediction_type="RawFormulaVal", thread_count=settings.n_threads
+        )
+        return [score(task, scores) for scores in stages]
 
     def classifier(self, settings: Settings) -> Any:
         from catboost import CatBoostClassifier

@@ -40,7 +40,9 @@ class Study:
     leaves: int | None = None
     min_child_weight: float | None = None
     systems: tuple[str, ...] | None = None  # libraries to compare with; None: all installed
-    threads: int = 1
+    peer_seeds: int | None = None  # seeds of the other libraries; None: as many as ours
+    threads: int = 1  # of one run
+    jobs: int = 1  # runs at the same time
     device: str = "cpu"
 
     def names(self, default: tuple[str, ...] = tuple(DATASETS)) -> list[str]:

@@ -1,7 +1,7 @@
 """What a benchmarked system is, and bitgrove as one.
 
 This room owns the common Settings and the contract of an adapter: a system
-receives a Task and returns what it bound (Prepared), what it learnt (Trained),
+receives a Task and returns what it binned (Prepared), what it learnt (Trained),
 a function that predicts and the test metric after each tree (curve), and it
 knows its library's own scikit-learn classifier. Libraries are imported when
 first used, so that a benchmark of two systems needs only those two.
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from bitgrove.paper.task import Array, Task, score
+from bitgrove.paper.task import Array, Task
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,14 @@ class Settings:
     device: str = "cpu"  # or "cuda"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Prepared:
-    """A task in a library's own binned form."""
+    """A task in a library's own binned form; the test rows follow when a curve asks for them."""
 
     task: Task
     data: Any
     seconds: float
+    test: Any = None
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,6 @@ class System(ABC):
 
     def curve(self, prepared: Prepared, settings: Settings, seed: int = 0) -> list[float]:
         """Train, and return the task's metric on the test rows after each tree."""
-        model = self._train(prepared, settings, seed)
-        return [score(prepared.task, scores) for scores in self._staged(model, prepared.task)]
-
-    def _staged(self, model: Any, task: Task) -> Iterator[Array]:
-        """Scores of the test rows after each tree: any increasing function of the prediction."""
         raise NotImplementedError(f"{self.name} cannot predict tree by tree")
 
     @abstractmethod
@@ -115,7 +111,6 @@ class Bitgrove(System):
     def __init__(self, name: str, bits: int | None = None, **more: Any) -> None:
         super().__init__(name, bits)
         self.more = more
-        self._test: tuple[Task, Any] | None = None
 
     def parameters(self, settings: Settings, seed: int) -> dict[str, Any]:
         """For train(), without the objective."""
@@ -161,17 +156,14 @@ class Bitgrove(System):
         return bitgrove.train(params, prepared.data)
 
     def curve(self, prepared: Prepared, settings: Settings, seed: int = 0) -> list[float]:
-        """As the others, from the library's own evaluation during training."""
         import bitgrove
 
         task = prepared.task
-        if self._test is None or self._test[0] is not task:
-            test = bitgrove.Dataset(task.X_test, task.y_test, group=task.group_test)
-            self._test = (task, test)
+        if prepared.test is None:
+            prepared.test = bitgrove.Dataset(task.X_test, task.y_test, group=task.group_test)
         params = {"objective": task.objective, "eval_metric": task.metric}
-        model = bitgrove.train(
-            {**params, **self.parameters(settings, seed)}, prepared.data, valid_sets=self._test[1]
-        )
+        params |= self.parameters(settings, seed)
+        model = bitgrove.train(params, prepared.data, valid_sets=prepared.test)
         assert model.info is not None
         return model.info.evals_result["valid_0"][task.metric]
 
