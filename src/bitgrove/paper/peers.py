@@ -27,6 +27,10 @@ class LightGBM(System):
         super().__init__(name, bits)
         self.layout = layout
 
+    @property
+    def binned_form(self) -> str:
+        return f"{self.package} {self.layout}"
+
     def _params(self, settings: Settings, seed: int) -> dict[str, Any]:
         params: dict[str, Any] = {
             "learning_rate": settings.learning_rate,

@@ -97,9 +97,8 @@ class Bench:
         return load(name, study.data_dir, study.scale, study.max_rows)
 
     def prepared(self, system: System, name: str) -> Prepared:
-        """The training rows in the system's own binned form; bitgrove's bins fit all its bits."""
-        key = (name, "bitgrove" if system.package == "bitgrove" else system.name)
-        task = self.task(name)
+        """The training rows in the system's own binned form, the last one of which is kept."""
+        key, task = (name, system.binned_form), self.task(name)
         if self._prepared is None or self._prepared[0] != key:
             self._prepared = None
             self._prepared = (key, system.prepare(task, self.settings(name)))

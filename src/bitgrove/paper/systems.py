@@ -69,6 +69,11 @@ class System(ABC):
     def installed(self) -> bool:
         return find_spec(self.package) is not None
 
+    @property
+    def binned_form(self) -> str:
+        """Systems of equal form can train on each other's binned rows."""
+        return self.package
+
     def supports(self, task: Task) -> bool:
         return True
 

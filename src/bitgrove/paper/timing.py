@@ -76,7 +76,7 @@ def histogram_ms(system: Bitgrove, prepared: Prepared, settings: Settings) -> fl
 
 def measure(cell: Cell, bench: Bench) -> Result:
     system, settings = _system(cell), bench.settings(cell.dataset)
-    prepared = system.prepare(bench.task(cell.dataset), settings)
+    prepared = bench.prepared(system, cell.dataset)
     trained = system.train(prepared, settings, 0)
     ms = 1e3 * trained.seconds / settings.n_trees
     if not isinstance(system, Bitgrove):
@@ -166,7 +166,7 @@ def _rows(results: Results) -> list[dict[str, Any]]:
 
 def _number(fastest: Fastest, name: str, label: str, key: str) -> str:
     value = fastest.get((name, label), {}).get(key)
-    return "" if value is None else f"{value:.3g}"
+    return "" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _ratio(fastest: Fastest, name: str, label: str, base: str) -> str:
