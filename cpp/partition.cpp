@@ -1,8 +1,10 @@
 // Stable partition of each node's rows by its split, for a batch of nodes at once.
 //
 // A node's rows are two runs in ascending order, active rows and then rows whose integers are zero;
-// being stable, the partition keeps that. Phase 1 divides every block of a run on its own; phase 2,
-// after the counts are known, copies each block's two halves to their places.
+// being stable, the partition keeps that. What goes left is written over what was read, what goes
+// right into the scratch: a node of one block then lacks only the copy of its right half. Of larger
+// nodes every block is divided on its own, and after the counts are known all halves are copied to
+// their places.
 #include "partition.h"
 
 #include <algorithm>
@@ -23,27 +25,34 @@
 namespace bitgrove {
 namespace {
 
-constexpr int64_t BLOCK = 4096;
-constexpr int64_t BLOCKS_PER_THREAD = 4;
-constexpr int64_t SLACK = 16;  // vector stores may write past the last kept row
+constexpr int64_t BLOCK = 8192;
+
+struct NodeRows {
+  int64_t begin, middle, end;
+
+  int64_t size() const { return end - begin; }
+};
 
 struct Split {
-  int64_t begin, middle, end;
   const uint8_t* column;
   uint8_t bin, missing_bin;
   bool default_left;
 };
 
 struct Block {
-  int split, run;
+  int node, run;
   int64_t begin, end, n_left, left_to, right_to;
+
+  int64_t n_right() const { return end - begin - n_left; }
 };
 
+// Where divided rows go. `left` may be the place they are read from, or before it.
 struct Halves {
-  int32_t left[BLOCK + SLACK], right[BLOCK + SLACK];
+  int32_t *left, *right;
 };
 
-int64_t divide_scalar(const Split& s, const int32_t* rows, int64_t from, int64_t n, int64_t n_left, Halves& out) {
+// Vector stores may write past the kept rows, but never past the rows already read.
+int64_t divide_scalar(const Split& s, const int32_t* rows, int64_t from, int64_t n, int64_t n_left, Halves out) {
   int64_t n_right = from - n_left;
   for (int64_t i = from; i < n; ++i) {
     const int32_t row = rows[i];
@@ -59,7 +68,7 @@ int64_t divide_scalar(const Split& s, const int32_t* rows, int64_t from, int64_t
 #if defined(__x86_64__)
 
 // Columns are padded by 3 bytes so that the 32-bit gathers stay inside.
-BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n, Halves& out) {
+BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n, Halves out) {
   const __m512i bin = _mm512_set1_epi32(s.bin), missing = _mm512_set1_epi32(s.missing_bin);
   const __mmask16 keep_missing = s.default_left ? 0xFFFF : 0;
   int64_t i = 0, n_left = 0;
@@ -89,7 +98,7 @@ BG_TARGET_AVX2 inline __m256i lanes(int mask) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(COMPRESS[mask].data()));
 }
 
-BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t n, Halves& out) {
+BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t n, Halves out) {
   const __m256i bin = _mm256_set1_epi32(s.bin);
   const __m256i missing = _mm256_set1_epi32(s.default_left ? s.missing_bin : -1);
   int64_t i = 0, n_left = 0;
@@ -108,7 +117,7 @@ BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t 
 
 #endif
 
-int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves& out) {
+int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves out) {
 #if defined(__x86_64__)
   if (simd == Simd::avx512) return divide_avx512(s, rows, n, out);
   if (simd == Simd::avx2) return divide_avx2(s, rows, n, out);
@@ -118,78 +127,93 @@ int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves
   return divide_scalar(s, rows, 0, n, 0, out);
 }
 
-std::vector<Block> plan_blocks(const std::vector<Split>& splits) {
+std::vector<Block> plan_blocks(const std::vector<NodeRows>& nodes) {
   std::vector<Block> blocks;
-  const auto add_run = [&](int split, int run, int64_t first, int64_t last) {
+  const auto add_run = [&](int node, int run, int64_t first, int64_t last) {
     for (int64_t begin = first; begin < last; begin += BLOCK)
-      blocks.push_back({split, run, begin, std::min(begin + BLOCK, last), 0, 0, 0});
+      blocks.push_back({node, run, begin, std::min(begin + BLOCK, last), 0, 0, 0});
   };
-  for (int s = 0; s < static_cast<int>(splits.size()); ++s) {
-    add_run(s, 0, splits[s].begin, splits[s].middle);
-    add_run(s, 1, splits[s].middle, splits[s].end);
+  for (int i = 0; i < static_cast<int>(nodes.size()); ++i) {
+    if (nodes[i].size() <= BLOCK) continue;
+    add_run(i, 0, nodes[i].begin, nodes[i].middle);
+    add_run(i, 1, nodes[i].middle, nodes[i].end);
   }
   return blocks;
 }
 
-// Where each block's halves go; returns the rows of both runs that go left per split.
-std::vector<RowCounts> place_blocks(const std::vector<Split>& splits, std::vector<Block>& blocks) {
-  std::vector<RowCounts> n_left(splits.size(), RowCounts{0, 0});
-  for (const Block& block : blocks) (block.run == 0 ? n_left[block.split].active : n_left[block.split].zero) += block.n_left;
+// Counts the rows of both runs that go left per node, and says where each block's halves go.
+void place_blocks(const std::vector<NodeRows>& nodes, std::vector<Block>& blocks, std::vector<RowCounts>& n_left) {
+  for (const Block& block : blocks) (block.run == 0 ? n_left[block.node].active : n_left[block.node].zero) += block.n_left;
   std::vector<int64_t> lefts, rights;
-  for (size_t s = 0; s < splits.size(); ++s) {
-    lefts.push_back(splits[s].begin);
-    rights.push_back(splits[s].begin + n_left[s].both());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    lefts.push_back(nodes[i].begin);
+    rights.push_back(nodes[i].begin + n_left[i].both());
   }
   for (Block& block : blocks) {
-    block.left_to = lefts[block.split];
-    block.right_to = rights[block.split];
-    lefts[block.split] += block.n_left;
-    rights[block.split] += block.end - block.begin - block.n_left;
+    block.left_to = lefts[block.node];
+    block.right_to = rights[block.node];
+    lefts[block.node] += block.n_left;
+    rights[block.node] += block.n_right();
   }
-  return n_left;
 }
 
-std::vector<Split> splits_of(const PlanView& plan, const PartitionSource& source) {
-  require(plan.n_columns == 7, "plan must have 7 columns");
-  std::vector<Split> splits;
-  for (int64_t i = 0; i < plan.n_steps; ++i) {
-    const int64_t* step = plan.step(i);
-    const int64_t begin = step[0], end = step[1], feature = step[2], middle = step[6];
-    require(0 <= begin && begin <= middle && middle <= end && end <= source.n_listed, "bad node range");
-    require(0 <= feature && feature < source.n_features, "feature out of range");
-    splits.push_back({begin, middle, end, source.columns + feature * source.column_stride,
-                      static_cast<uint8_t>(step[3]), static_cast<uint8_t>(step[4]), step[5] != 0});
-  }
-  return splits;
+void copy_rows(int32_t* to, const int32_t* from, int64_t n) { std::memcpy(to, from, n * sizeof(int32_t)); }
+
+// Both runs of a node of one block: left halves close up in place, right ones follow from the scratch.
+template <class Divide>
+RowCounts divide_node(int node, const NodeRows& at, int32_t* rows, int32_t* scratch, Divide&& divide) {
+  const int64_t n_active = at.middle - at.begin, n_zero = at.end - at.middle;
+  int32_t *first = rows + at.begin, *right = scratch + at.begin;
+  const int64_t active = divide(node, first, n_active, Halves{first, right});
+  const int64_t zero = divide(node, rows + at.middle, n_zero, Halves{first + active, right + n_active - active});
+  copy_rows(first + active + zero, right, at.size() - active - zero);
+  return {active, zero};
+}
+
+// divide(node, rows, n, halves) returns how many of n rows of that node went left.
+template <class Divide>
+std::vector<RowCounts> partition_nodes(const std::vector<NodeRows>& nodes, int32_t* rows, int32_t* scratch, int n_threads,
+                                       Divide&& divide) {
+  std::vector<RowCounts> n_left(nodes.size(), RowCounts{0, 0});
+  std::vector<Block> blocks = plan_blocks(nodes);
+  const auto n_blocks = static_cast<int64_t>(blocks.size()), n_nodes = static_cast<int64_t>(nodes.size());
+  int64_t n_rows = 0;
+  for (const NodeRows& node : nodes) n_rows += node.size();
+  n_threads = threads_for_rows(n_rows, n_threads);
+  parallel_tasks(n_blocks + n_nodes, n_threads, [&](int64_t task) {
+    if (task >= n_blocks) {
+      const int node = static_cast<int>(task - n_blocks);
+      if (nodes[node].size() <= BLOCK) n_left[node] = divide_node(node, nodes[node], rows, scratch, divide);
+      return;
+    }
+    Block& block = blocks[task];
+    int32_t *left = rows + block.begin, *right = scratch + block.begin;
+    block.n_left = divide(block.node, left, block.end - block.begin, Halves{left, right});
+    copy_rows(right + block.n_right(), left, block.n_left);
+  });
+  place_blocks(nodes, blocks, n_left);
+  parallel_tasks(n_blocks, n_threads, [&](int64_t task) {
+    const Block& block = blocks[task];
+    const int32_t* from = scratch + block.begin;
+    copy_rows(rows + block.right_to, from, block.n_right());
+    copy_rows(rows + block.left_to, from + block.n_right(), block.n_left);
+  });
+  return n_left;
 }
 
 template <class Row>
 int64_t separate(const Row* packed, int32_t* rows, int32_t* scratch, int64_t n_rows, int n_threads) {
-  const int64_t n_blocks = blocks_of(n_rows, BLOCK);
-  std::vector<int64_t> active_to(n_blocks + 1, 0);
-  const auto end_of = [&](int64_t b) { return std::min((b + 1) * BLOCK, n_rows); };
-  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
-    Halves halves;
-    int64_t n_active = 0, n_zero = 0;
-    for (int64_t i = b * BLOCK; i < end_of(b); ++i) {
-      const int32_t row = rows[i];
+  const auto divide = [packed](int, const int32_t* from, int64_t n, Halves out) {
+    int64_t n_active = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const int32_t row = from[i];
       const bool active = packed[row] != 0;
-      halves.left[n_active] = halves.right[n_zero] = row;
+      out.left[n_active] = out.right[i - n_active] = row;
       n_active += active;
-      n_zero += !active;
     }
-    std::copy_n(halves.left, n_active, scratch + b * BLOCK);
-    std::copy_n(halves.right, n_zero, scratch + b * BLOCK + n_active);
-    active_to[b + 1] = n_active;
-  }, BLOCKS_PER_THREAD);
-  for (int64_t b = 0; b < n_blocks; ++b) active_to[b + 1] += active_to[b];
-  const int64_t n_active = active_to[n_blocks];
-  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
-    const int64_t n = active_to[b + 1] - active_to[b], begin = b * BLOCK;
-    std::copy_n(scratch + begin, n, rows + active_to[b]);
-    std::copy(scratch + begin + n, scratch + end_of(b), rows + n_active + begin - active_to[b]);
-  }, BLOCKS_PER_THREAD);
-  return n_active;
+    return n_active;
+  };
+  return partition_nodes({{0, n_rows, n_rows}}, rows, scratch, n_threads, divide)[0].active;
 }
 
 // Puts the rows whose integers are zero behind the others, both in order; returns how many are not.
@@ -227,29 +251,22 @@ auto partition(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const uint8
 }  // namespace
 
 std::vector<RowCounts> partition_rows(const PlanView& plan, const PartitionSource& source, int n_threads, Simd simd) {
-  const std::vector<Split> splits = splits_of(plan, source);
-  int32_t *rows = source.rows, *scratch = source.scratch;
-  std::vector<Block> blocks = plan_blocks(splits);
-  const int64_t n_blocks = static_cast<int64_t>(blocks.size());
-  int64_t n_rows = 0;
-  for (const Split& split : splits) n_rows += split.end - split.begin;
-  n_threads = threads_for_rows(n_rows, n_threads);
-  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
-    Block& block = blocks[b];
-    const int64_t n = block.end - block.begin;
-    Halves halves;
-    block.n_left = divide(splits[block.split], rows + block.begin, n, simd, halves);
-    std::memcpy(scratch + block.begin, halves.left, block.n_left * sizeof(int32_t));
-    std::memcpy(scratch + block.begin + block.n_left, halves.right, (n - block.n_left) * sizeof(int32_t));
-  });
-  std::vector<RowCounts> n_left = place_blocks(splits, blocks);
-  parallel_tasks(n_blocks, n_threads, [&](int64_t b) {
-    const Block& block = blocks[b];
-    const int32_t* from = scratch + block.begin;
-    std::memcpy(rows + block.left_to, from, block.n_left * sizeof(int32_t));
-    std::memcpy(rows + block.right_to, from + block.n_left, (block.end - block.begin - block.n_left) * sizeof(int32_t));
-  });
-  return n_left;
+  require(plan.n_columns == 7, "plan must have 7 columns");
+  std::vector<NodeRows> nodes;
+  std::vector<Split> splits;
+  for (int64_t i = 0; i < plan.n_steps; ++i) {
+    const int64_t* step = plan.step(i);
+    const int64_t begin = step[0], end = step[1], feature = step[2], middle = step[6];
+    require(0 <= begin && begin <= middle && middle <= end && end <= source.n_listed, "bad node range");
+    require(0 <= feature && feature < source.n_features, "feature out of range");
+    nodes.push_back({begin, middle, end});
+    splits.push_back({source.columns + feature * source.column_stride, static_cast<uint8_t>(step[3]),
+                      static_cast<uint8_t>(step[4]), step[5] != 0});
+  }
+  return partition_nodes(nodes, source.rows, source.scratch, n_threads,
+                         [&](int node, const int32_t* rows, int64_t n, Halves out) {
+                           return divide(splits[node], rows, n, simd, out);
+                         });
 }
 
 void init_partition(nb::module_& m) {

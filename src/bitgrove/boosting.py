@@ -205,13 +205,14 @@ class Booster:
         rows = select_rows(backend, self.runs, sample)
         allowed = feature_sample(params, number, self.dataset.n_features)
         grown = self._grower_for(quantized).grow(quantized, rows, allowed)
+        leaves = backend.locate_leaves(rows, grown.leaf_begin, grown.leaf_end, n_rows)
         if params.refit_leaves:
-            sums = original_leaf_sums(backend, grown, quantized, rows, (grad, hess), self.comm)
+            sums = original_leaf_sums(backend, grown, quantized, leaves, (grad, hess), self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
         values = leaf_values(*sums, params)
         scores = self.scores[output]
-        backend.add_leaf_values(scores, rows, grown.leaf_begin, grown.leaf_end, values)
+        backend.add_leaf_values(scores, leaves, values)
         # A GPU adds the values while the tree is put together.
         tree = finish_tree(grown, quantized, self.matrix.mapper, values, sums[1])
         if sample is not None:

@@ -34,7 +34,7 @@ def original_leaf_sums(
     backend: Backend,
     grown: GrownTree,
     quantized: QuantizedGradients,
-    rows: Any,
+    leaves: Any,
     gradients: tuple[Any, Any],
     comm: Comm,
 ) -> tuple[F64, F64]:
@@ -45,7 +45,7 @@ def original_leaf_sums(
     if hess is None:
         exponents[1] = 0
     units = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))
-    local = backend.leaf_sums(rows, grown.leaf_begin, grown.leaf_end, grad, hess, units)
+    local = backend.leaf_sums(leaves, grad, hess, units)
     sums = comm.allreduce_sum(local).astype(np.float64)
     return np.ldexp(sums[:, 0], -exponents[0]), np.ldexp(sums[:, 1], -exponents[1])
 

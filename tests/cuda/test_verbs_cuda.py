@@ -259,14 +259,16 @@ def test_leaves(backend: Any, constant: bool) -> None:
     grad = rng.normal(size=n_rows).astype(np.float32)
     hess = None if constant else rng.random(n_rows).astype(np.float32)
     units = (2.0**38, 1.0 if constant else 2.0**40)
-    expected = REFERENCE.leaf_sums(rows, begins, ends, grad, hess, units)
+    leaves = REFERENCE.locate_leaves(rows, begins, ends, n_rows)
+    expected = REFERENCE.leaf_sums(leaves, grad, hess, units)
     on_device = [backend.array(a) for a in (rows, grad, hess)]
-    found = backend.leaf_sums(on_device[0], begins, ends, *on_device[1:], units)
+    mine_leaves = backend.locate_leaves(on_device[0], begins, ends, n_rows)
+    found = backend.leaf_sums(mine_leaves, *on_device[1:], units)
     np.testing.assert_array_equal(found, expected)
     scores, values = rng.normal(size=n_rows), rng.normal(size=len(SIZES))
     mine = backend.array(scores)
-    REFERENCE.add_leaf_values(scores, rows, begins, ends, values)
-    backend.add_leaf_values(mine, on_device[0], begins, ends, values)
+    REFERENCE.add_leaf_values(scores, leaves, values)
+    backend.add_leaf_values(mine, mine_leaves, values)
     assert backend.host(mine).tobytes() == scores.tobytes()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,14 +127,19 @@ def test_leaf_sums_kernel(
         2.0 ** unit_exponent(float(np.abs(v).max()), n) if v is not None else 1.0
         for v in (grad, hess)
     )
-    sums = cpu(n_threads, simd).leaf_sums(rows, begins, ends, grad, hess, units)
-    expected = ReferenceBackend().leaf_sums(rows, begins, ends, grad, hess, units)
+
+    def leaf_sums(backend: Any, listed: NDArray[np.int32]) -> NDArray[np.int64]:
+        leaves = backend.locate_leaves(listed, begins, ends, n)
+        return np.asarray(backend.leaf_sums(leaves, grad, hess, units))
+
+    sums = leaf_sums(cpu(n_threads, simd), rows)
+    expected = leaf_sums(ReferenceBackend(), rows)
     np.testing.assert_array_equal(sums, expected)
     mine = rows[1:9000]
     assert sums[2, 0] == sum(round(Fraction(v) * Fraction(units[0])) for v in grad[mine].tolist())
     shuffled = rows.copy()
     shuffled[1:9000] = rng.permutation(mine)
-    again = cpu(n_threads, simd).leaf_sums(shuffled, begins, ends, grad, hess, units)
+    again = leaf_sums(cpu(n_threads, simd), shuffled)
     np.testing.assert_array_equal(again, sums)
 
 
@@ -143,7 +149,9 @@ def test_leaf_sums_kernel_at_the_bound(n: int) -> None:
     grad = np.full(n, -top, dtype=np.float32)
     unit = 2.0 ** unit_exponent(float(top), n)
     rows = np.arange(n, dtype=np.int32)
-    sums = cpu(2).leaf_sums(rows, np.array([0]), np.array([n]), grad, -grad, (unit, unit))
+    backend = cpu(2)
+    leaves = backend.locate_leaves(rows, np.array([0]), np.array([n]), n)
+    sums = backend.leaf_sums(leaves, grad, -grad, (unit, unit))
     largest = round(Fraction(float(top)) * Fraction(unit))
     assert sums.tolist() == [[-n * largest, n * largest]]
     assert 2**60 < n * largest < 2**62

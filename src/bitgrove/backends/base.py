@@ -171,15 +171,14 @@ class Backend(Protocol):
         """Runs all rounds of a tree where no other rank is asked; False, and nothing done, if the
         backend has no loop of its own for them."""
 
-    def leaf_sums(
-        self, rows: Any, begins: I64, ends: I64, grad: Any, hess: Any, units: tuple[float, float]
-    ) -> I64:
+    def locate_leaves(self, rows: Any, begins: I64, ends: I64, n_rows: int) -> Any:
+        """Which of the n_rows rows are in which leaf: rows[begin:end] are those of one."""
+
+    def leaf_sums(self, leaves: Any, grad: Any, hess: Any, units: tuple[float, float]) -> I64:
         """(n_leaves, 2) fixed-point sums of the original gradients times their units."""
 
-    def add_leaf_values(
-        self, scores: Any, rows: Any, begins: I64, ends: I64, values: NDArray[np.float64]
-    ) -> None:
-        """scores[rows[begin:end]] += value, for each leaf."""
+    def add_leaf_values(self, scores: Any, leaves: Any, values: NDArray[np.float64]) -> None:
+        """Adds the value of each leaf to the scores of its rows."""
 
     def add_tree(self, scores: Any, matrix: Any, tree: Tree, subset: Any) -> None:
         """Adds a tree to the scores of binned rows (all, or the listed subset)."""

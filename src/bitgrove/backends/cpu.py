@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,13 @@ class CpuMatrix:
     columns: NDArray[np.uint8]
     layout: Any = None  # which features share a column of the tiles
     tiles: NDArray[np.uint8] | None = None
+
+
+class LeafNumbers(NamedTuple):
+    """The leaf of every row, in row order; n_leaves where a row is in none."""
+
+    of_row: Array
+    n_leaves: int
 
 
 def _aligned_bytes(n_bytes: int) -> NDArray[np.uint8]:
@@ -292,23 +299,23 @@ class CpuBackend:
         tree.grow(frontier, alpha, rows, scratch, matrix.columns, mapper.missing_bin)
         return True
 
+    def locate_leaves(self, rows: Array, begins: I64, ends: I64, n_rows: int) -> LeafNumbers:
+        # One number more than there are leaves: rows in none.
+        leaf_of = self._buffer("leaf_of", (n_rows,), np.min_scalar_type(len(begins)))
+        _core.locate_leaves(rows, begins, ends, leaf_of, self.n_threads)
+        return LeafNumbers(leaf_of, len(begins))
+
     def leaf_sums(
-        self,
-        rows: Array,
-        begins: I64,
-        ends: I64,
-        grad: Array,
-        hess: Any,
-        units: tuple[float, float],
+        self, leaves: LeafNumbers, grad: Array, hess: Any, units: tuple[float, float]
     ) -> I64:
-        sums = np.empty((len(begins), 2), dtype=np.int64)
-        _core.leaf_sums(rows, begins, ends, grad, hess, *units, sums, self.n_threads, self.simd)
+        sums = np.empty((leaves.n_leaves, 2), dtype=np.int64)
+        _core.leaf_sums(leaves.of_row, grad, hess, *units, sums, self.n_threads, self.simd)
         return sums
 
     def add_leaf_values(
-        self, scores: Array, rows: Array, begins: I64, ends: I64, values: NDArray[np.float64]
+        self, scores: Array, leaves: LeafNumbers, values: NDArray[np.float64]
     ) -> None:
-        _core.add_leaf_values(scores, rows, begins, ends, values, self.n_threads)
+        _core.add_leaf_values(scores, *leaves, values, self.n_threads, self.simd)
 
     def add_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree, subset: Any) -> None:
         missing_bin = matrix.mapper.missing_bin[tree.feature].astype(np.uint8)

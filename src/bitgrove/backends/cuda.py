@@ -377,23 +377,28 @@ class CudaBackend:
         n_nodes = max(len(work.pool), self._num_leaves)
         return self._rounds.of_tree(work, self._allowed(work.allowed), n_nodes, self._stream)
 
+    def locate_leaves(self, rows: Any, begins: I64, ends: I64, n_rows: int) -> tuple[Any, I64, I64]:
+        return rows, begins, ends  # its kernels read row lists
+
     @_on_device
     def leaf_sums(
-        self, rows: Any, begins: I64, ends: I64, grad: Any, hess: Any, units: tuple[float, float]
+        self, leaves: tuple[Any, I64, I64], grad: Any, hess: Any, units: tuple[float, float]
     ) -> I64:
+        rows, begins, ends = leaves
         zeros = np.zeros((len(begins), 2), dtype=np.int64)
-        *leaves, sums = self._mailbox.send(begins, ends, zeros)
+        *ranges, sums = self._mailbox.send(begins, ends, zeros)
         data = (address_of(grad), address_of(hess), *map(float, units), sums)
         grid = plans.leaf_grid(begins, ends)
-        self._launch("leaves", "leaf_sums", grid, _THREADS, address_of(rows), *leaves, *data)
+        self._launch("leaves", "leaf_sums", grid, _THREADS, address_of(rows), *ranges, *data)
         return self._mailbox.fetch(sums, zeros.shape, np.int64)
 
     @_on_device
     def add_leaf_values(
-        self, scores: Any, rows: Any, begins: I64, ends: I64, values: NDArray[np.float64]
+        self, scores: Any, leaves: tuple[Any, I64, I64], values: NDArray[np.float64]
     ) -> None:
-        *leaves, added = self._mailbox.send(begins, ends, values)
-        args = (address_of(scores), address_of(rows), *leaves, added)
+        rows, begins, ends = leaves
+        *ranges, added = self._mailbox.send(begins, ends, values)
+        args = (address_of(scores), address_of(rows), *ranges, added)
         self._launch("leaves", "add_leaf_values", plans.leaf_grid(begins, ends), _THREADS, *args)
 
     @_on_device

@@ -225,31 +225,22 @@ class ReferenceBackend:
     def run_rounds(self, work: TreeWork, frontier: Any, alpha: float) -> bool:
         return False
 
+    def locate_leaves(self, rows: Array, begins: I64, ends: I64, n_rows: int) -> list[Array]:
+        return [rows[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
     def leaf_sums(
-        self,
-        rows: Array,
-        begins: I64,
-        ends: I64,
-        grad: Array,
-        hess: Any,
-        units: tuple[float, float],
+        self, leaves: list[Array], grad: Array, hess: Any, units: tuple[float, float]
     ) -> I64:
-        sums = np.zeros((len(begins), 2), dtype=np.int64)
-        for i, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-            mine = rows[begin:end]
-            sums[i, 0] = np.rint(grad[mine].astype(np.float64) * units[0]).astype(np.int64).sum()
-            sums[i, 1] = end - begin
+        sums = np.zeros((len(leaves), 2), dtype=np.int64)
+        for leaf, rows in enumerate(leaves):
+            sums[leaf] = _fixed_sum(grad[rows], units[0]), len(rows)
             if hess is not None:
-                sums[i, 1] = (
-                    np.rint(hess[mine].astype(np.float64) * units[1]).astype(np.int64).sum()
-                )
+                sums[leaf, 1] = _fixed_sum(hess[rows], units[1])
         return sums
 
-    def add_leaf_values(
-        self, scores: F64, rows: Array, begins: I64, ends: I64, values: F64
-    ) -> None:
-        for begin, end, value in zip(begins, ends, values, strict=True):
-            scores[rows[begin:end]] += value
+    def add_leaf_values(self, scores: F64, leaves: list[Array], values: F64) -> None:
+        for rows, value in zip(leaves, values, strict=True):
+            scores[rows] += value
 
     def add_tree(self, scores: F64, matrix: ReferenceMatrix, tree: Tree, subset: Any) -> None:
         rows = np.arange(matrix.n_rows) if subset is None else subset
@@ -263,6 +254,10 @@ class ReferenceBackend:
             left = np.where(is_missing, tree.default_left[at] == 1, bins <= tree.split_bin[at])
             node[active] = np.where(left, tree.left[at], tree.right[at])
         scores[rows] += tree.leaf_value[~node]
+
+
+def _fixed_sum(values: Array, unit: float) -> int:
+    return int(np.rint(values.astype(np.float64) * unit).astype(np.int64).sum())
 
 
 def _round(x: F64, noise: NDArray[np.uint64], limit: float) -> I64:
