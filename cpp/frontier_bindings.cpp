@@ -61,41 +61,80 @@ void record(Frontier& frontier, Vector<const uint8_t> found) {
   frontier.record(reinterpret_cast<const SplitInfo*>(found.data()));
 }
 
-// The fields of a GrownTree (grower.py), in their order; splits as bytes.
-nb::tuple finish(const Frontier& frontier) {
+// What a split of a finished tree needs to know of the features.
+struct CutTables {
+  const double* cut_values;
+  const int64_t* cut_offset;
+  const uint8_t* has_missing;
+};
+
+// The splits of a GrownTree, one array per field.
+struct GrownSplits {
+  std::vector<int32_t> feature, left, right;
+  std::vector<uint8_t> bin, default_left;
+  std::vector<double> threshold, gain, hess;
+  std::vector<int64_t> rows;
+
+  void add(const FrontierNode& node, int64_t left_rows, const CutTables& cuts, double hess_scale) {
+    const SplitInfo& split = node.split;
+    // Where training had no missing value, missing goes with the majority.
+    const bool majority_left = 2 * left_rows >= node.all.both();
+    feature.push_back(split.feature);
+    bin.push_back(static_cast<uint8_t>(split.bin));
+    threshold.push_back(cuts.cut_values[cuts.cut_offset[split.feature] + split.bin]);
+    default_left.push_back(cuts.has_missing[split.feature] ? split.default_left : majority_left);
+    gain.push_back(split.gain);
+    rows.push_back(node.all.both());
+    hess.push_back(static_cast<double>(node.hess) * hess_scale);
+  }
+};
+
+struct GrownLeaves {
+  std::vector<int64_t> rows, begin, end, sums;  // sums: gradient and hessian of each leaf
+
+  // Returns ~leaf.
+  int32_t add(const FrontierNode& leaf) {
+    rows.push_back(leaf.all.both());
+    begin.push_back(leaf.begin);
+    end.push_back(leaf.begin + leaf.local.both());
+    sums.insert(sums.end(), {leaf.grad, leaf.hess});
+    return -static_cast<int32_t>(rows.size());
+  }
+};
+
+template <class T>
+auto whole(std::vector<T>& values) {
+  const size_t n = values.size();
+  return to_numpy(std::move(values), {n});
+}
+
+// The fields of a GrownTree (grower.py), in their order.
+nb::tuple finish(const Frontier& frontier, Vector<const double> cut_values, Vector<const int64_t> cut_offset,
+                 Vector<const uint8_t> has_missing, double hess_scale) {
+  require(cut_offset.shape(0) == has_missing.shape(0) + 1 &&
+          cut_offset(has_missing.shape(0)) == static_cast<int64_t>(cut_values.shape(0)), "cut tables differ in length");
   const std::vector<int>& taken = frontier.taken();
   const std::vector<FrontierNode>& nodes = frontier.nodes();
+  const CutTables cuts{cut_values.data(), cut_offset.data(), has_missing.data()};
   std::vector<int> split_of(nodes.size(), -1);
   for (size_t i = 0; i < taken.size(); ++i) split_of[taken[i]] = static_cast<int>(i);
-  std::vector<uint8_t> splits(taken.size() * sizeof(SplitInfo));
-  std::array<std::vector<int32_t>, 2> links;  // left, right
-  std::array<std::vector<int64_t>, 3> facts;  // rows, hess and left rows of each split
-  std::array<std::vector<int64_t>, 4> leaves;  // begin, end, rows, (grad, hess) of each leaf
-  const auto add_leaf = [&](const FrontierNode& leaf) {
-    leaves[0].push_back(leaf.begin);
-    leaves[1].push_back(leaf.begin + leaf.local.both());
-    leaves[2].push_back(leaf.all.both());
-    leaves[3].insert(leaves[3].end(), {leaf.grad, leaf.hess});
-    return -static_cast<int32_t>(leaves[0].size());  // ~leaf
-  };
-  for (size_t i = 0; i < taken.size(); ++i) {
-    const FrontierNode& node = nodes[taken[i]];
-    reinterpret_cast<SplitInfo*>(splits.data())[i] = node.split;
-    facts[0].push_back(node.all.both());
-    facts[1].push_back(node.hess);
-    facts[2].push_back(nodes[node.first_child].all.both());
-    for (int side : {0, 1}) {
-      const int child = node.first_child + side;
-      links[side].push_back(split_of[child] >= 0 ? split_of[child] : add_leaf(nodes[child]));
-    }
+  GrownSplits splits;
+  GrownLeaves leaves;
+  for (int id : taken) {
+    const FrontierNode& node = nodes[id];
+    const SplitInfo& split = node.split;
+    require(0 <= split.feature && split.feature < static_cast<int64_t>(has_missing.shape(0)) && 0 <= split.bin &&
+            split.bin < cut_offset(split.feature + 1) - cut_offset(split.feature), "split out of range");
+    splits.add(node, nodes[node.first_child].all.both(), cuts, hess_scale);
+    for (auto [links, child] : {std::pair{&splits.left, node.first_child}, std::pair{&splits.right, node.first_child + 1}})
+      links->push_back(split_of[child] >= 0 ? split_of[child] : leaves.add(nodes[child]));
   }
-  if (taken.empty()) add_leaf(nodes[0]);
-  const size_t n = taken.size(), n_leaves = leaves[0].size(), n_bytes = splits.size();
-  return nb::make_tuple(to_numpy(std::move(splits), {n_bytes}), to_numpy(std::move(links[0]), {n}),
-                        to_numpy(std::move(links[1]), {n}), to_numpy(std::move(facts[0]), {n}),
-                        to_numpy(std::move(facts[1]), {n}), to_numpy(std::move(facts[2]), {n}),
-                        to_numpy(std::move(leaves[0]), {n_leaves}), to_numpy(std::move(leaves[1]), {n_leaves}),
-                        to_numpy(std::move(leaves[2]), {n_leaves}), to_numpy(std::move(leaves[3]), {n_leaves, 2}));
+  if (taken.empty()) leaves.add(nodes[0]);
+  const size_t n_leaves = leaves.rows.size();
+  return nb::make_tuple(whole(splits.feature), whole(splits.bin), whole(splits.threshold), whole(splits.default_left),
+                        whole(splits.left), whole(splits.right), whole(splits.gain), whole(splits.rows),
+                        whole(splits.hess), whole(leaves.rows), whole(leaves.begin), whole(leaves.end),
+                        to_numpy(std::move(leaves.sums), {n_leaves, 2}));
 }
 
 }  // namespace

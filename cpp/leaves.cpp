@@ -4,7 +4,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "gain.h"
 #include "math.h"
+#include "numpy_arrays.h"
 #include "parallel.h"
 #include "rooms.h"
 #include "tiles.h"
@@ -114,6 +116,21 @@ void leaf_sums(LeafNumbers leaf_of, Vector<const float> grad, Optional<const flo
   });
 }
 
+// Values -soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature, and H; the sums are integers of units.
+nb::tuple leaf_values(Matrix<const int64_t> sums, double grad_unit, double hess_unit, double reg_alpha, double reg_lambda,
+                      double learning_rate) {
+  require(sums.shape(1) == 2, "sums has the wrong shape");
+  const size_t n_leaves = sums.shape(0);
+  std::vector<double> values, hessians;
+  for (size_t leaf = 0; leaf < n_leaves; ++leaf) {
+    const double grad = static_cast<double>(sums(leaf, 0)) * grad_unit, hess = static_cast<double>(sums(leaf, 1)) * hess_unit;
+    const double size = hess + reg_lambda > 0.0 ? -soften(grad, reg_alpha) / (hess + reg_lambda) : 0.0;
+    values.push_back(size * learning_rate + 0.0);  // + 0.0: a zero leaf is +0, never -0
+    hessians.push_back(hess);
+  }
+  return nb::make_tuple(to_numpy(std::move(values), {n_leaves}), to_numpy(std::move(hessians), {n_leaves}));
+}
+
 void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int n_leaves, Vector<const double> values, int n_threads,
                      int simd) {
   const int64_t n_rows = scores.shape(0);
@@ -179,6 +196,7 @@ void init_leaves(nb::module_& m) {
   m.def("locate_leaves", &locate_leaves);
   m.def("leaf_sums", &leaf_sums, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
         nb::arg());
+  m.def("leaf_values", &leaf_values);
   m.def("add_leaf_values", &add_leaf_values);
   m.def("add_binned_tree", &add_binned_tree, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
         nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());

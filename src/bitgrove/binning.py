@@ -53,13 +53,18 @@ class BinMapper:
         sizes = self.missing_bin + self.has_missing
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
-    def thresholds(self, features: NDArray[Any], bins: NDArray[Any]) -> F64:
-        """The value each split compares with; +inf where all values go left, missing right."""
-        last = bins >= self.missing_bin[features] - 1
-        if not len(self.edge_values):
-            return np.full(len(bins), np.inf)
-        position = np.minimum(self.edge_offset[features] + bins, len(self.edge_values) - 1)
-        return np.where(last, np.inf, self.edge_values[position])
+    @cached_property
+    def cut_values(self) -> F64:
+        """What a split at a bin compares with, bin after bin: the bin's edge.
+
+        +inf for the last bin of a feature: all values go left, missing right.
+        """
+        return np.insert(self.edge_values, self.edge_offset[1:], np.inf)
+
+    @cached_property
+    def cut_offset(self) -> I64:
+        """Where each feature's cut values start."""
+        return self.edge_offset + np.arange(len(self.edge_offset))
 
     def with_missing(self, has_missing: NDArray[np.uint8]) -> BinMapper:
         return replace(self, has_missing=has_missing)

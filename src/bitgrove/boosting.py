@@ -43,7 +43,7 @@ from bitgrove.objectives import (
     make_queries,
 )
 from bitgrove.params import TrainParams, model_params, resolve
-from bitgrove.quantize import QuantizedGradients, quantize
+from bitgrove.quantize import quantize
 from bitgrove.refit import finish_tree, integer_leaf_sums, leaf_values, original_leaf_sums
 from bitgrove.resume import shared_checkpoint
 from bitgrove.row_ids import RowRuns, number_rows
@@ -204,17 +204,18 @@ class Booster:
         quantized = quantize(backend, grad, hess, params, key, self.runs, self.comm)
         rows = select_rows(backend, self.runs, sample)
         allowed = feature_sample(params, number, self.dataset.n_features)
-        grown = self._grower_for(quantized).grow(quantized, rows, allowed)
+        widths = WidthPlan(quantized)
+        grown = self._grower_for(widths).grow(quantized, rows, allowed, widths)
         leaves = backend.locate_leaves(rows, grown.leaf_begin, grown.leaf_end, n_rows)
         if params.refit_leaves:
             sums = original_leaf_sums(backend, grown, quantized, leaves, (grad, hess), self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
-        values = leaf_values(*sums, params)
+        values, leaf_hess = leaf_values(sums, params)
         scores = self.scores[output]
         backend.add_leaf_values(scores, leaves, values)
         # A GPU adds the values while the tree is put together.
-        tree = finish_tree(grown, quantized, self.matrix.mapper, values, sums[1])
+        tree = finish_tree(grown, values, leaf_hess)
         if sample is not None:
             left_out = backend.excluded_rows(rows, n_rows)
             backend.add_tree(scores, self.matrix, tree, left_out)
@@ -225,9 +226,9 @@ class Booster:
         self.info.zero_rows.append(quantized.zero_rows)
         return tree
 
-    def _grower_for(self, quantized: QuantizedGradients) -> Grower:
+    def _grower_for(self, widths: WidthPlan) -> Grower:
         """The grower of the last tree if its histograms are wide enough, else a wider one."""
-        half_bits = max(32, WidthPlan(quantized).total_width(self.n_total))
+        half_bits = max(32, widths.total_width(self.n_total))
         if self.grower is None or self.grower.pool.half_bits < half_bits:
             p, self.grower = self.params, None  # the narrow pool is freed first
             pool = HistogramPool(self.backend, self.matrix, half_bits, self.pool_mb, p.num_leaves)

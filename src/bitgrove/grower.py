@@ -15,9 +15,8 @@ order, and the row range of every leaf.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from bitgrove.distributed.search import rank_search
 from bitgrove.histograms import HistogramPool, WidthPlan
 from bitgrove.params import TrainParams
 from bitgrove.quantize import QuantizedGradients
-from bitgrove.splits import SPLIT_INFO, GainRules, SplitInfos
+from bitgrove.splits import GainRules
 
 I64 = NDArray[np.int64]
 Search = Callable[[Any], NDArray[np.uint8]]  # SplitInfos, as bytes, for a plan of the frontier
@@ -37,20 +36,22 @@ Search = Callable[[Any], NDArray[np.uint8]]  # SplitInfos, as bytes, for a plan 
 _ZERO_SHARE = 0.125
 
 
-@dataclass(frozen=True, eq=False)
-class GrownTree:
-    """Splits in best-first order and leaves with their row ranges; sums are integers."""
+class GrownTree(NamedTuple):
+    """A tree without leaf values: splits in best-first order, leaves with their row ranges."""
 
-    splits: SplitInfos
+    feature: NDArray[np.int32]
+    split_bin: NDArray[np.uint8]
+    threshold: NDArray[np.float64]
+    default_left: NDArray[np.uint8]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
+    gain: NDArray[np.float64]
     split_rows: I64
-    split_hess: I64
-    left_rows: I64
+    split_hess: NDArray[np.float64]
+    leaf_rows: I64
     leaf_begin: I64
     leaf_end: I64
-    leaf_rows: I64
-    leaf_sums: I64  # (n_leaves, 2)
+    leaf_sums: I64  # (n_leaves, 2) integers
     n_rounds: int
     widths_used: list[int]  # histograms built with accumulators of 8, 16, 32, 64 bits
 
@@ -70,38 +71,49 @@ class Grower:
         self.params, self.comm = params, comm
 
     def grow(
-        self, quantized: QuantizedGradients, rows: Any, allowed: NDArray[np.uint8]
+        self,
+        quantized: QuantizedGradients,
+        rows: Any,
+        allowed: NDArray[np.uint8],
+        widths: WidthPlan,
     ) -> GrownTree:
         """Grows a tree on the listed rows, using the allowed features."""
-        self.quantized, self.rows, self.allowed = quantized, rows, allowed
-        self.rules = GainRules.of(self.params, quantized)
+        rules = GainRules.of(self.params, quantized)
         work = TreeWork(
             self.pool.storage,
             self.matrix,
             quantized.packed,
             rows,
             allowed,
-            self.rules,
+            rules,
             self.params.packed,
         )
-        frontier, alpha = self._start(), self.params.frontier_alpha
+        frontier = self._start(quantized, rows, widths, rules.min_child_hess)
+        self._run_rounds(frontier, work)
+        mapper = self.matrix.mapper
+        cuts = (mapper.cut_values, mapper.cut_offset, mapper.has_missing)
+        tree = frontier.finish(*cuts, quantized.hess_scale)
+        return GrownTree._make((*tree, frontier.n_rounds, frontier.widths_used))
+
+    def _run_rounds(self, frontier: Any, work: TreeWork) -> None:
+        alpha = self.params.frontier_alpha
         if self.comm.size == 1 and self.backend.run_rounds(work, frontier, alpha):
-            return _grown_tree(frontier)
+            return
         if self.comm.size == 1:
-            self.find: Search = partial(search_in_steps, self.backend, work)
+            find: Search = partial(search_in_steps, self.backend, work)
         else:
-            self.find = rank_search(self.params, self.backend, work, self.comm)
-        self._search(frontier)
+            find = rank_search(self.params, self.backend, work, self.comm)
+        _search(frontier, find)
         missing_bin = self.matrix.mapper.missing_bin
         while len(plan := frontier.next_batch(alpha, missing_bin)):
-            n_left = self.backend.partition(self.matrix, rows, plan)
+            n_left = self.backend.partition(self.matrix, work.rows, plan)
             frontier.divide(n_left, self.comm.allreduce_sum(n_left))
-            self._search(frontier)
-        return _grown_tree(frontier)
+            _search(frontier, find)
 
-    def _start(self) -> Any:
+    def _start(
+        self, quantized: QuantizedGradients, rows: Any, widths: WidthPlan, min_child_hess: float
+    ) -> Any:
         """A frontier that knows the root's sums."""
-        quantized, rows = self.quantized, self.rows
         n_active = len(rows)
         if quantized.zero_rows > _ZERO_SHARE * quantized.n_rows:
             n_active = self.backend.separate_zero_rows(quantized.packed, rows)
@@ -109,26 +121,21 @@ class Grower:
         local = (n_active, len(rows) - n_active)
         sums = self.comm.allreduce_sum(np.array([grad, hess, *local], dtype=np.int64))
         grad, hess, *everywhere = sums.tolist()
-        params, widths = self.params, WidthPlan(self.quantized)
+        params = self.params
         widths.total_width(sum(everywhere))  # refuses what even 64 bits cannot hold
         frontier = _core.make_frontier(
             self.pool.n_slots,
             params.num_leaves,
             params.max_depth,
             params.min_child_samples,
-            self.rules.min_child_hess,
+            min_child_hess,
             widths.limits,
         )
         frontier.start(grad, hess, tuple(everywhere), local)
         return frontier
 
-    def _search(self, frontier: Any) -> None:
-        """Finds the best splits of the new nodes."""
-        while (plan := frontier.next_search()) is not None:
-            frontier.record(self.find(plan))
 
-
-def _grown_tree(frontier: Any) -> GrownTree:
-    splits, *fields = frontier.finish()
-    rounds = (frontier.n_rounds, frontier.widths_used)
-    return GrownTree(*(splits.view(SPLIT_INFO), *fields, *rounds))
+def _search(frontier: Any, find: Search) -> None:
+    """Finds the best splits of the new nodes."""
+    while (plan := frontier.next_search()) is not None:
+        frontier.record(find(plan))

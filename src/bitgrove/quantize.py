@@ -8,8 +8,7 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ _OUTLIER_LIMIT = 2**15 - 1
 _INFINITY_BITS = 0x7F800000
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """x is about integer * unit, with |integer| <= limit; `top` is the largest |x|."""
 
     unit: float
@@ -42,8 +40,7 @@ class Scale:
         return 0.0 if self.unit == 0.0 else 1.0 / self.unit
 
 
-@dataclass(frozen=True, eq=False)
-class QuantizedGradients:
+class QuantizedGradients(NamedTuple):
     """One packed integer per row: gradient in the upper half, hessian in the lower."""
 
     packed: Any

@@ -7,13 +7,13 @@ from the original float32 gradients (refit; summed in int64 fixed point) or from
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove import _core
 from bitgrove.backends.base import Backend
-from bitgrove.binning import BinMapper
 from bitgrove.distributed.comm import Comm
 from bitgrove.fixed_point import unit_exponent
 from bitgrove.grower import GrownTree
@@ -21,13 +21,18 @@ from bitgrove.params import TrainParams
 from bitgrove.quantize import QuantizedGradients
 from bitgrove.tree import Tree
 
-F64 = NDArray[np.float64]
+
+class LeafSums(NamedTuple):
+    """Gradient and hessian of each leaf: integers, and what one of them is worth."""
+
+    integers: NDArray[np.int64]  # (n_leaves, 2)
+    grad_unit: float
+    hess_unit: float
 
 
-def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> tuple[F64, F64]:
-    """Gradient and hessian of each leaf from the quantized sums."""
-    sums = grown.leaf_sums.astype(np.float64)
-    return sums[:, 0] * quantized.grad_scale, sums[:, 1] * quantized.hess_scale
+def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> LeafSums:
+    """From the quantized sums."""
+    return LeafSums(grown.leaf_sums, quantized.grad_scale, quantized.hess_scale)
 
 
 def original_leaf_sums(
@@ -37,48 +42,29 @@ def original_leaf_sums(
     leaves: Any,
     gradients: tuple[Any, Any],
     comm: Comm,
-) -> tuple[F64, F64]:
-    """Gradient and hessian of each leaf from the original gradients (hessian None: the count)."""
+) -> LeafSums:
+    """From the original gradients (hessian None: the count)."""
     grad, hess = gradients
     n_rows = int(grown.leaf_rows.sum())
     exponents = [unit_exponent(top, n_rows) for top in quantized.largest]
     if hess is None:
         exponents[1] = 0
-    units = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))
-    local = backend.leaf_sums(leaves, grad, hess, units)
-    sums = comm.allreduce_sum(local).astype(np.float64)
-    return np.ldexp(sums[:, 0], -exponents[0]), np.ldexp(sums[:, 1], -exponents[1])
+    to_integers = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))
+    local = backend.leaf_sums(leaves, grad, hess, to_integers)
+    back = (math.ldexp(1.0, -exponents[0]), math.ldexp(1.0, -exponents[1]))
+    return LeafSums(comm.allreduce_sum(local), *back)
 
 
-def leaf_values(grad: F64, hess: F64, params: TrainParams) -> F64:
-    """-soft(G) / (H + lambda) * learning rate; 0 where a leaf has no curvature."""
-    pull = np.maximum(np.abs(grad) - params.reg_alpha, 0.0)
-    denominator = hess + params.reg_lambda
-    size = np.divide(pull, denominator, out=np.zeros_like(pull), where=denominator > 0.0)
-    # + 0.0: a zero leaf is +0, never -0
-    return np.asarray(np.where(grad > 0.0, -size, size) * params.learning_rate + 0.0)
+def finish_tree(grown: GrownTree, values: NDArray[np.float64], hess: NDArray[np.float64]) -> Tree:
+    """The flat tree with its leaf values and the hessian of each leaf."""
+    return Tree(*grown[:9], leaf_value=values, leaf_rows=grown.leaf_rows, leaf_hess=hess)
 
 
-def finish_tree(
-    grown: GrownTree, quantized: QuantizedGradients, mapper: BinMapper, values: F64, leaf_hess: F64
-) -> Tree:
-    """The flat tree. Where training had no missing value, missing goes with the majority."""
-    feature = grown.splits["feature"].astype(np.int32)
-    split_bin = grown.splits["bin"].astype(np.uint8)
-    majority_left = 2 * grown.left_rows >= grown.split_rows
-    learned = mapper.has_missing[feature] == 1
-    default_left = np.where(learned, grown.splits["default_left"], majority_left)
-    return Tree(
-        feature=feature,
-        split_bin=split_bin,
-        threshold=mapper.thresholds(feature, grown.splits["bin"]),
-        default_left=default_left.astype(np.uint8),
-        left=grown.left,
-        right=grown.right,
-        gain=np.ascontiguousarray(grown.splits["gain"]),
-        split_rows=grown.split_rows,
-        split_hess=grown.split_hess.astype(np.float64) * quantized.hess_scale,
-        leaf_value=values,
-        leaf_rows=grown.leaf_rows,
-        leaf_hess=leaf_hess,
+def leaf_values(
+    sums: LeafSums, params: TrainParams
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """-soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature; and H itself."""
+    values, hess = _core.leaf_values(
+        *sums, params.reg_alpha, params.reg_lambda, params.learning_rate
     )
+    return values, hess

@@ -7,8 +7,7 @@ rank r + 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +37,7 @@ def no_splits(n_nodes: int) -> SplitInfos:
     return infos
 
 
-@dataclass(frozen=True)
-class GainRules:
+class GainRules(NamedTuple):
     """What turns integer sums into a gain, for one tree."""
 
     grad_scale: float

@@ -75,10 +75,9 @@ def test_threshold_is_the_border_of_its_bin(
     neighbours = [math.nextafter(e, d) for e in mapper.edge_values for d in (-math.inf, math.inf)]
     x = np.array([v for v in column if not math.isnan(v)] + others + neighbours + ODD_VALUES)
     bins = bins_of(mapper, [x])[0]
-    split_bins = np.arange(int(mapper.missing_bin[0]))
-    thresholds = mapper.thresholds(np.zeros(len(split_bins), dtype=np.int64), split_bins)
-    assert thresholds[-1] == math.inf
-    for b, threshold in zip(split_bins.tolist(), thresholds.tolist(), strict=True):
+    thresholds = mapper.cut_values.tolist()
+    assert len(thresholds) == mapper.missing_bin[0] and thresholds[-1] == math.inf
+    for b, threshold in enumerate(thresholds):
         np.testing.assert_array_equal(x <= threshold, bins <= b)
 
 
@@ -165,7 +164,7 @@ def test_a_constant_feature_has_one_bin(value: float) -> None:
     assert len(mapper.edge_values) == 0 and mapper.missing_bin.tolist() == [1]
     assert set(bins_of(mapper, [x])[0].tolist()) == ({1} if math.isnan(value) else {0})
     # A feature without edges still has a threshold: all values left.
-    assert mapper.thresholds(np.array([0]), np.array([0])).tolist() == [math.inf]
+    assert mapper.cut_values.tolist() == [math.inf]
 
 
 def test_zeros_are_one_value() -> None:
@@ -250,8 +249,8 @@ def test_offsets_of_a_histogram() -> None:
     with_missing = mapper.with_missing(np.array([1, 0, 1], dtype=np.uint8))
     assert with_missing.bin_offset.tolist() == [0, 5, 6, 9]
     assert mapper.bin_offset.tolist() == [0, 4, 5, 7]  # a copy, not a change
-    features, bins = np.array([0, 0, 1, 2, 2]), np.array([1, 3, 0, 0, 1])
-    assert mapper.thresholds(features, bins).tolist() == [1.5, math.inf, math.inf, 0.5, math.inf]
+    assert mapper.cut_offset.tolist() == [0, 4, 5, 7]
+    assert mapper.cut_values.tolist() == [0.5, 1.5, 2.5, math.inf, math.inf, 0.5, math.inf]
 
 
 @pytest.mark.parametrize("column", [np.arange(5), np.zeros(4)], ids=["integers", "short"])

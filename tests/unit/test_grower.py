@@ -19,7 +19,7 @@ from bitgrove.histograms import WidthPlan
 from bitgrove.params import resolve
 from bitgrove.quantize import QuantizedGradients, quantize
 from bitgrove.sampling import rounding_key
-from bitgrove.splits import SPLIT_INFO, GainRules, no_splits
+from bitgrove.splits import GainRules, no_splits
 from bitgrove.tree import Tree
 from cases import CASES, Case
 
@@ -178,8 +178,9 @@ def frontier_replay(gains: list[float], n_splits: int, n_slots: int, alpha: floa
         n_left = np.stack([(plan[:, 1] - plan[:, 0]) // 2, np.zeros(len(plan), np.int64)], axis=1)
         frontier.divide(n_left, n_left)
         search()
-    splits = frontier.finish()[0].view(SPLIT_INFO)
-    return splits["bin"].tolist()
+    cuts = (np.zeros(256), np.array([0, 256]), np.zeros(1, dtype=np.uint8))
+    _, split_bin, *_ = frontier.finish(*cuts, 1.0)
+    return split_bin.tolist()  # type: ignore[no-any-return]
 
 
 @settings(max_examples=200, deadline=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -222,7 +222,7 @@ def test_full_precision_sums() -> None:
     rng = np.random.default_rng(1)
     mapper = mapper_of([30, 30], [True, False])
     nodes = random_nodes(rng, mapper, 2, 500, 2**43)
-    found = Search(mapper, nodes, replace(PLAIN, grad_scale=1e-9, hess_scale=1e-9)).check((64,))
+    found = Search(mapper, nodes, PLAIN._replace(grad_scale=1e-9, hess_scale=1e-9)).check((64,))
     assert np.all(found["gain"] > 0)
 
 
@@ -314,9 +314,9 @@ def test_least_gain() -> None:
     node = [(-6, 3), (6, 3)]
     gain = plain_gain((-6, 3), (0, 6), PLAIN)
     assert gain == 12.0
-    assert Search(mapper, [node], replace(PLAIN, min_gain=11.999)).check()["gain"][0] == 12.0
-    assert Search(mapper, [node], replace(PLAIN, min_gain=12.0)).check()["feature"][0] == -1
-    same = Search(mapper, [[(10**6, 7), (2 * 10**6, 14)]], replace(PLAIN, grad_scale=0.1))
+    assert Search(mapper, [node], PLAIN._replace(min_gain=11.999)).check()["gain"][0] == 12.0
+    assert Search(mapper, [node], PLAIN._replace(min_gain=12.0)).check()["feature"][0] == -1
+    same = Search(mapper, [[(10**6, 7), (2 * 10**6, 14)]], PLAIN._replace(grad_scale=0.1))
     assert same.check((32, 64))["feature"][0] == -1
 
 
@@ -325,11 +325,11 @@ def test_regularisation_lowers_the_gain() -> None:
     search = Search(mapper, [[(-6, 3), (8, 4)]])
     plain = search.check()["gain"][0]
     for change in ({"reg_lambda": 2.0}, {"reg_alpha": 1.0}):
-        search.rules = replace(PLAIN, **change)
+        search.rules = PLAIN._replace(**change)
         gain = search.check()["gain"][0]
         assert 0 < gain < plain
         assert gain == pytest.approx(plain_gain((-6, 3), (2, 7), search.rules), rel=1e-12)
-    search.rules = replace(PLAIN, reg_alpha=8.0)  # shrinks every gradient to zero
+    search.rules = PLAIN._replace(reg_alpha=8.0)  # shrinks every gradient to zero
     assert search.check()["feature"][0] == -1
 
 
@@ -359,7 +359,7 @@ def test_rules_of_parameters() -> None:
     # LightGBM and XGBoost leave out the paper's factor 1/2, so their gains are twice as large.
     assert rules.as_tuple() == (0.25, 0.5, 2.0, 0.5, 1.5)
     assert rules.min_child_hess == 10.0  # weight in units of the scale
-    flat = GainRules.of(params, replace(quantized, hess_scale=0.0))
+    flat = GainRules.of(params, quantized._replace(hess_scale=0.0))
     assert flat.min_child_hess == math.inf  # all hessians are zero: nothing may be split
 
 

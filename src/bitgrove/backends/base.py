@@ -9,8 +9,7 @@ the oracle: every other backend must give the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +30,7 @@ class BinnedMatrix(Protocol):
     mapper: BinMapper
 
 
-@dataclass(frozen=True, eq=False)
-class TreeWork:
+class TreeWork(NamedTuple):
     """What the searches of one tree have in common."""
 
     pool: Any
