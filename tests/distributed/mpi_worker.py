@@ -16,10 +16,12 @@ import numpy as np
 import bitgrove as bg
 from bitgrove.distributed import mpi
 from bitgrove.distributed.comm import Comm, gather_facts
+from bitgrove.distributed.nccl import NcclComm
 from bitgrove.errors import RankFailure
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases import CASES, Case
+from staged_channel import StagedChannel
 
 
 def digests(comm: Comm, jobs: list[tuple[str, str, dict[str, Any]]]) -> list[list[str]]:
@@ -36,6 +38,11 @@ def mixed(comm: Comm, how: tuple[str, list[str]]) -> list[list[str]]:
     """Every rank's digest when rank r trains on the r-th device."""
     name, devices = how
     return digests(comm, [(name, "uneven", {"device": devices[comm.rank]})])
+
+
+def staged(comm: Comm, jobs: list[tuple[str, str, dict[str, Any]]]) -> list[list[str]]:
+    """As digests, over NcclComm, whose sums go through the host."""
+    return digests(NcclComm(comm, StagedChannel(comm)), jobs)
 
 
 class FaultyComm:
@@ -112,7 +119,8 @@ def again(comm: Comm, how: dict[str, Any]) -> list[list[str]]:
 
 def main() -> None:
     comm = mpi()
-    job = {"digests": digests, "fault": fault, "again": again, "mixed": mixed}[sys.argv[1]]
+    jobs = {"digests": digests, "fault": fault, "again": again, "mixed": mixed, "staged": staged}
+    job = jobs[sys.argv[1]]
     answer = job(comm, json.loads(sys.argv[2]))  # type: ignore[operator]
     if comm.rank == 0:
         print(json.dumps(answer), flush=True)

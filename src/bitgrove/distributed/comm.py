@@ -46,6 +46,9 @@ class Comm(Protocol):
     def fail(self, reason: str) -> None:
         """Tells the other ranks that this one has failed; returns at once and never raises."""
 
+    def check(self) -> None:
+        """RankFailure if a rank is known to have failed; for waiting that is no collective."""
+
 
 class SoloComm:
     """One process holds all rows: every collective is the identity."""
@@ -71,6 +74,9 @@ class SoloComm:
 
     def fail(self, reason: str) -> None:
         """Nobody to tell."""
+
+    def check(self) -> None:
+        """Nobody to ask."""
 
 
 @contextmanager

@@ -65,3 +65,6 @@ class CountingComm:
 
     def fail(self, reason: str) -> None:
         self.comm.fail(reason)
+
+    def check(self) -> None:
+        self.comm.check()

@@ -246,6 +246,10 @@ class DaskComm:
     def fail(self, reason: str) -> None:
         self._tell(self.rank, reason)
 
+    def check(self) -> None:
+        if self._box.failure is not None:
+            raise RankFailure(*self._box.failure)
+
     def _say_goodbye(self) -> None:
         """Closes the connections, once everything else is sent."""
 

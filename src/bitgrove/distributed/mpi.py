@@ -104,6 +104,13 @@ class MpiComm:
             self._failed = (self.rank, reason)
             self._tell(_FAILURE, {"rank": self.rank, "reason": reason})
 
+    def check(self) -> None:
+        if self._failed is not None:
+            raise RankFailure(*self._failed)
+        self._listen()
+        if _deaths:
+            self._hold_roll_call(min(_LONGEST_GRACE, self.timeout / 4))
+
     # -------------------------------------------------------------- waiting
 
     def _finish(self, request: Any, *buffers: Array) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.base import Backend, TreeWork
 from bitgrove.distributed.comm import Comm, feature_block
+from bitgrove.distributed.nccl import NcclComm
 from bitgrove.distributed.voting import Voting
 from bitgrove.params import TrainParams
 from bitgrove.splits import best_of_ranks
@@ -59,6 +60,9 @@ class DataParallel:
     def _reduce(self, built: I64) -> None:
         """Sums slots (of the given widths) over ranks, in the bins of this rank's features."""
         work, rank, size = self.work, self.comm.rank, self.comm.size
+        if isinstance(self.comm, NcclComm):
+            self.comm.sum_histograms(work.pool, built[:, 0], self.rank_bins.tolist())
+            return
         blocks = np.hstack([np.tile(built, (size, 1)), np.repeat(self.rank_bins, len(built), 0)])
         owner = np.repeat(np.arange(size), len(built))[:, None]
         others = owner[:, 0] != rank

@@ -80,6 +80,10 @@ class ThreadComm:
     def fail(self, reason: str) -> None:
         self._board.fail(self.rank, reason)
 
+    def check(self) -> None:
+        if self._board.failure is not None:
+            raise RankFailure(*self._board.failure)
+
 
 def run_threads(n_ranks: int, work: Callable[[ThreadComm], T]) -> list[T]:
     """Runs work(comm) on n_ranks threads and returns the results in rank order.
