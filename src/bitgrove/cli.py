@@ -24,7 +24,8 @@ from bitgrove.cli_options import parse
 from bitgrove.dataset import Dataset
 from bitgrove.distributed import Comm, SoloComm, fails_together, files
 from bitgrove.errors import BitgroveError, DataError, ParameterError, RankFailure
-from bitgrove.params import PARAMETERS, Parameter, TrainParams, resolve
+from bitgrove.parameter import Parameter
+from bitgrove.params import PARAMETERS, TrainParams, resolve
 
 _CLASSIFICATION = ("binary", "multiclass")
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True,

@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 
 from bitgrove.errors import ParameterError
 from bitgrove.paper import command as paper
-from bitgrove.params import CANONICAL, PARAMETERS, Parameter
+from bitgrove.parameter import Parameter
+from bitgrove.params import CANONICAL, PARAMETERS
 
 _TRAIN_EXAMPLES = """\
 examples:

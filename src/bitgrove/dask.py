@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bitgrove import estimators
 from bitgrove.dataset import column_names, default_names
 from bitgrove.errors import DataError, DataTypeError, ParameterError
-from bitgrove.estimators import _Rows
+from bitgrove.given_rows import Rows
 from bitgrove.model import load
 from bitgrove.params import resolve
 
@@ -96,7 +96,7 @@ class _DaskEstimator(estimators._Estimator):
         """Without the client, which belongs to this process."""
         return {**super().__getstate__(), "client": None}
 
-    def _fit(self, rows: _Rows, valid: Sequence[_Rows], how: dict[str, Any]) -> Self:
+    def _fit(self, rows: Rows, valid: Sequence[Rows], how: dict[str, Any]) -> Self:
         client = self.client_
         if client.asynchronous:
             raise ParameterError("client: fit needs a Client that is not asynchronous")
@@ -157,7 +157,7 @@ def _predict_block(block: Any, local: Any, method: str, empty: Array) -> Array:
     return np.asarray(getattr(local, method)(block), dtype=empty.dtype)
 
 
-def _collections(prefix: str, rows: _Rows) -> dict[str, Any]:
+def _collections(prefix: str, rows: Rows) -> dict[str, Any]:
     """A table's collections under the names that errors and workers know them by."""
     given = {"X": rows.X, "y": rows.y, "sample_weight": rows.weight, **(rows.group or {})}
     for name, collection in given.items():

@@ -7,7 +7,7 @@ tables and targets; returns fitted estimators whose `model_` is the Model that `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from bitgrove.dataset import Dataset
 from bitgrove.device_tables import is_on_gpu, on_host
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.files import PathLike
+from bitgrove.given_rows import Rows, pairs_of, query_sizes, with_each
 from bitgrove.model import Model
 from bitgrove.params import BY_NAME, TrainParams, resolve
 
@@ -32,15 +33,6 @@ if TYPE_CHECKING:
     Metrics = str | Sequence[str] | None
 
 Array = npt.NDArray[Any]
-
-
-class _Rows(NamedTuple):
-    """One table with its target, as given to fit or as a member of `eval_set`."""
-
-    X: Any
-    y: Any
-    weight: Any = None
-    group: Any = None
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
@@ -69,17 +61,17 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         `resume_from` is a checkpoint of the same fit, see `train`.
         """
         valid = [
-            _Rows(pair[0], pair[1], weight)
-            for pair, weight in _with_each(_pairs(eval_set), eval_sample_weight=eval_sample_weight)
+            Rows(pair[0], pair[1], weight)
+            for pair, weight in with_each(pairs_of(eval_set), eval_sample_weight=eval_sample_weight)
         ]
         how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from}
-        return self._fit(_Rows(X, y, sample_weight), valid, how)
+        return self._fit(Rows(X, y, sample_weight), valid, how)
 
     def _store(self, given: dict[str, Any]) -> None:
         """Keep the arguments of __init__ untouched, as scikit-learn asks; fit checks them."""
         self.__dict__.update({name: value for name, value in given.items() if name != "self"})
 
-    def _fit(self, rows: _Rows, valid: Sequence[_Rows], how: dict[str, Any]) -> Self:
+    def _fit(self, rows: Rows, valid: Sequence[Rows], how: dict[str, Any]) -> Self:
         """`how` are arguments of train()."""
         train_set = self._dataset(rows)
         valid_sets = [self._dataset(others, train_set.feature_names) for others in valid]
@@ -116,7 +108,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.best_score_ = info.best_score
         self.evals_result_ = info.evals_result
 
-    def _dataset(self, rows: _Rows, names: list[str] | None = None) -> Dataset:
+    def _dataset(self, rows: Rows, names: list[str] | None = None) -> Dataset:
         """The training data, or with the `names` of its features: validation data."""
         table = self._table(rows.X, reset=names is None)
         assert_all_finite(target := column_or_1d(on_host(rows.y), warn=True), input_name="y")
@@ -334,17 +326,17 @@ class BitGroveRanker(_Estimator):
         `group` holds the number of rows of each query, or `qid` a query id for each row; without
         either all rows are one query. The `eval_` arguments hold the same for each `eval_set`.
         """
-        each = _with_each(
-            _pairs(eval_set),
+        each = with_each(
+            pairs_of(eval_set),
             eval_sample_weight=eval_sample_weight,
             eval_group=eval_group,
             eval_qid=eval_qid,
         )
         valid = [
-            _Rows(pair[0], pair[1], weight, self._queries(pair[1], sizes, ids))
+            Rows(pair[0], pair[1], weight, self._queries(pair[1], sizes, ids))
             for pair, weight, sizes, ids in each
         ]
-        rows = _Rows(X, y, sample_weight, self._queries(y, group, qid))
+        rows = Rows(X, y, sample_weight, self._queries(y, group, qid))
         how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from}
         return self._fit(rows, valid, how)
 
@@ -356,7 +348,7 @@ class BitGroveRanker(_Estimator):
         return {"objective": "lambdarank"}
 
     def _queries(self, y: Any, group: Any, qid: Any) -> Any:
-        return _query_sizes(y, group, qid)
+        return query_sizes(y, group, qid)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -371,46 +363,3 @@ def _seed(random_state: RandomState) -> int | None:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     return random_state
-
-
-def _pairs(eval_set: Any) -> list[tuple[Any, Any]]:
-    """`eval_set` as a list of (X, y)."""
-    if eval_set is None:
-        return []
-    is_one = isinstance(eval_set, tuple) and not isinstance((*eval_set, ())[0], tuple)
-    pairs = [eval_set] if is_one else list(eval_set)
-    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-        raise DataError("eval_set must be a pair (X, y) or a list of such pairs")
-    return [(X, y) for X, y in pairs]
-
-
-def _with_each(pairs: list[tuple[Any, Any]], **extras: Any) -> list[tuple[Any, ...]]:
-    """Each pair with its member of every extra; a single pair may have its extra unwrapped."""
-    columns: list[Sequence[Any]] = []
-    for name, extra in extras.items():
-        given = [None] * len(pairs) if extra is None else extra
-        if len(pairs) == 1 and not _holds_one_array(given):
-            given = [given]
-        if len(given) != len(pairs):
-            raise DataError(f"{name} has {len(given)} members for {len(pairs)} pairs in eval_set")
-        columns.append(given)
-    return list(zip(pairs, *columns, strict=True))
-
-
-def _holds_one_array(given: Any) -> bool:
-    is_list = isinstance(given, (list, tuple)) and len(given) == 1
-    return is_list and (given[0] is None or np.ndim(given[0]) > 0)
-
-
-def _query_sizes(y: Any, group: Any, qid: Any) -> Any:
-    """Rows per query, from the sizes themselves or from an id per row."""
-    if group is not None and qid is not None:
-        raise DataError("give either group (rows per query) or qid (a query id per row), not both")
-    if qid is None:
-        return [len(column_or_1d(y))] if group is None else group
-    check_consistent_length(y, qid)
-    ids = column_or_1d(qid)
-    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
-    if len(set(ids[starts].tolist())) < len(starts):
-        raise DataError("the rows of a query must be adjacent: sort X, y and qid by qid")
-    return np.diff(np.append(starts, len(ids)))

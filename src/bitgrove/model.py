@@ -23,7 +23,7 @@ from bitgrove.dataset import rows_for_prediction
 from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.files import PathLike, write_atomically
 from bitgrove.objectives import scores_to_predictions
-from bitgrove.params import OBJECTIVES
+from bitgrove.parameter import OBJECTIVES
 from bitgrove.predict import GPU_LINKS, choose_gpu, predict_leaves, predict_scores
 from bitgrove.tree import Tree, make_forest
 

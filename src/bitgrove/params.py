@@ -1,6 +1,7 @@
 """The one table of training parameters.
 
-Owns: every parameter's name, aliases, type, default, bounds and documentation.
+Owns: every parameter's name, aliases, type, default, bounds and documentation (one of them is a
+Parameter, see parameter.py).
 Receives: what the user wrote (any mapping). Returns: a frozen, checked `TrainParams`.
 `python -m bitgrove.params` prints the reference page made from the same table.
 """
@@ -8,70 +9,12 @@ Receives: what the user wrote (any mapping). Returns: a frozen, checked `TrainPa
 from __future__ import annotations
 
 import difflib
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from bitgrove.errors import ParameterError
-
-Kind = Literal["int", "float", "bool", "choice", "metrics", "floats"]
-
-OBJECTIVES = ("binary", "regression", "multiclass", "lambdarank")
-# A metric and the objectives whose predictions it can judge.
-METRICS: dict[str, tuple[str, ...]] = {
-    "auc": ("binary",), "logloss": ("binary",), "error": ("binary",),
-    "rmse": ("regression",), "mae": ("regression",),
-    "multi_logloss": ("multiclass",), "multi_error": ("multiclass",),
-    "ndcg": ("lambdarank",),
-}  # fmt: skip
-_METRIC_SYNONYMS = {
-    "binary_logloss": "logloss", "binary_error": "error", "mlogloss": "multi_logloss",
-    "merror": "multi_error", "l1": "mae", "l2_root": "rmse",
-}  # fmt: skip
-_MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One row of the table. Bounds of numbers are inclusive unless `low_open`."""
-
-    name: str
-    type: Kind
-    default: object
-    doc: str
-    group: str
-    aliases: tuple[str, ...] = ()
-    low: float = 0
-    high: float | None = None
-    low_open: bool = False
-    choices: tuple[str, ...] = ()
-    synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
-    optional: bool = False  # None is a value of its own
-    affects_model: bool = True
-    kept_by_default: bool = True  # False: the model file names it only if it is not the default
-    objectives: tuple[str, ...] = OBJECTIVES  # where a value other than the default has a meaning
-
-    @property
-    def allowed(self) -> str:
-        """What may be given, in words."""
-        if self.type == "choice":
-            text = "one of " + ", ".join(repr(choice) for choice in self.choices)
-        elif self.type == "metrics":
-            text = f"a name or a list of names out of {', '.join(METRICS)} and ndcg@k (k >= 1)"
-        elif self.type == "floats":
-            text = "a list of finite numbers >= 0"
-        elif self.type == "bool":
-            text = "True or False"
-        else:
-            text = "an integer" if self.type == "int" else "a finite number"
-            text += f" {'>' if self.low_open else '>='} {self.low}"
-            text += "" if self.high in (None, _MANY) else f" and <= {self.high}"
-        others = [value for value in self.synonyms if not isinstance(value, str)]
-        return " or ".join([text, *map(repr, [None, *others] if self.optional else others)])
+from bitgrove.parameter import MANY, METRICS, OBJECTIVES, Kind, Parameter, checked
 
 
 def _row(kind: Kind, default: object, group: str, doc: str, aliases: str = "", **rest: Any) -> Any:
@@ -120,11 +63,11 @@ class TrainParams:
     max_depth: int = _row("int", -1, SHAPE,
         "Most splits on the way from the root to a leaf; -1, 0 or None: no limit. A limit keeps "
         "best-first trees from growing long thin branches on small data.",
-        low=-1, high=_MANY, synonyms={None: -1, 0: -1})
+        low=-1, high=MANY, synonyms={None: -1, 0: -1})
     min_child_samples: int = _row("int", 20, SHAPE,
         "Fewest training rows in a leaf. Raise it for noisy labels, lower it for small data sets. "
         "LightGBM `min_data_in_leaf`.",
-        "min_data_in_leaf min_samples_leaf min_data_per_leaf min_data", low=1, high=_MANY)
+        "min_data_in_leaf min_samples_leaf min_data_per_leaf min_data", low=1, high=MANY)
     min_child_weight: float = _row("float", 1e-3, SHAPE,
         "Smallest sum of hessians (for squared error: of sample weights) in a leaf. Unlike "
         "`min_child_samples` it also rejects leaves whose rows are already predicted with "
@@ -148,7 +91,7 @@ class TrainParams:
         "bagging_fraction sub_row bagging", high=1, low_open=True)
     subsample_freq: int = _row("int", 1, SAMPLING,
         "Draw new rows every so many iterations; 0 turns row sampling off whatever `subsample` "
-        "says. LightGBM `bagging_freq`, whose default is 0.", "bagging_freq", high=_MANY)
+        "says. LightGBM `bagging_freq`, whose default is 0.", "bagging_freq", high=MANY)
     colsample_bytree: float = _row("float", 1.0, SAMPLING,
         "Part of the features each tree may split on. 0.3 to 0.8 helps with many correlated "
         "features and makes trees cheaper. LightGBM `feature_fraction`.",
@@ -160,7 +103,7 @@ class TrainParams:
     bin_sample_rows: int = _row("int", 200_000, BINNING,
         "Rows looked at to place the bin edges; all of them when the data has fewer. Raise it when "
         "rare values matter. LightGBM `bin_construct_sample_cnt`.",
-        "bin_construct_sample_cnt subsample_for_bin", low=1, high=_MANY)
+        "bin_construct_sample_cnt subsample_for_bin", low=1, high=MANY)
     gradient_bits: int | None = _row("int", 4, QUANTIZED,
         "Bits of the integers that gradients are rounded to. 2 and 3 are fastest, 4 rarely loses "
         "accuracy, 8 is close to full precision; None trains with about 24 bits. LightGBM's "
@@ -183,7 +126,7 @@ class TrainParams:
     num_class: int | None = _row("int", None, OBJECTIVE,
         "Number of classes; labels are 0 to `num_class` - 1. None: taken from the labels. Needed "
         "when the training rows may lack some class.",
-        "num_classes", low=2, high=_MANY, optional=True, objectives=("multiclass",))
+        "num_classes", low=2, high=MANY, optional=True, objectives=("multiclass",))
     scale_pos_weight: float = _row("float", 1.0, OBJECTIVE,
         "Weight of the positive class. For imbalanced data try (negatives / positives): ranking "
         "of rows may improve, but probabilities are then no longer calibrated.",
@@ -195,7 +138,7 @@ class TrainParams:
     lambdarank_truncation_level: int = _row("int", 30, OBJECTIVE,
         "Pairs count when at least one of the two rows is among this many best-ranked of its "
         "query. Set it a little above the k of the NDCG@k that matters to you.",
-        low=1, high=_MANY, objectives=("lambdarank",))
+        low=1, high=MANY, objectives=("lambdarank",))
     lambdarank_norm: bool = _row("bool", True, OBJECTIVE,
         "Normalise each query's gradients: long ones do not dominate.", objectives=("lambdarank",))
     label_gain: tuple[float, ...] | None = _row("floats", None, OBJECTIVE,
@@ -208,13 +151,13 @@ class TrainParams:
     early_stopping_rounds: int | None = _row("int", None, EVALUATION,
         "Stop when a validation metric has not improved for this many iterations, and keep the "
         "model of the best one. Needs validation data. 20 to 100; more for a small learning rate.",
-        "early_stopping_round early_stopping n_iter_no_change", low=1, high=_MANY, optional=True)
+        "early_stopping_round early_stopping n_iter_no_change", low=1, high=MANY, optional=True)
     first_metric_only: bool = _row("bool", False, EVALUATION,
         "Let only the first metric decide about early stopping; the others are still recorded.")
     n_jobs: int | None = _row("int", None, EXECUTION,
         "Threads. None or -1: all cores this process may use. Never changes the model.",
         "num_threads num_thread nthread nthreads thread_count",
-        low=1, high=_MANY, optional=True, synonyms={-1: None}, affects_model=False)
+        low=1, high=MANY, optional=True, synonyms={-1: None}, affects_model=False)
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
         "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
         "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
@@ -222,7 +165,7 @@ class TrainParams:
         "Memory for histograms in MiB, at most. None: 1024 on the CPU, a quarter of the free "
         "memory on a GPU. With less, more histograms are built again instead of kept. LightGBM "
         "`histogram_pool_size`.",
-        "histogram_pool_size", low=1, high=_MANY, optional=True, affects_model=False)
+        "histogram_pool_size", low=1, high=MANY, optional=True, affects_model=False)
     frontier_alpha: float = _row("float", 0.75, EXECUTION,
         "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "
         "a little more work thrown away.", high=1, low_open=True, affects_model=False)
@@ -238,7 +181,7 @@ class TrainParams:
     top_k: int = _row("int", 20, DISTRIBUTED,
         "Features each rank votes for at each node with `distributed=\"voting\"`; twice as many "
         "are summed. Larger is closer to `data` and sends more.",
-        "topk", low=1, high=_MANY, kept_by_default=False)
+        "topk", low=1, high=MANY, kept_by_default=False)
     distributed_timeout: float = _row("float", 60.0, DISTRIBUTED,
         "With several ranks: seconds to wait for a silent rank before training ends everywhere "
         "with an error that names it. Must exceed the time the slowest rank computes alone.",
@@ -260,14 +203,14 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
     spelled: dict[str, str] = {}
     for name, value in given.items():
         parameter = BY_NAME[_canonical_name(name)]
-        checked = _checked(parameter, value)
+        value_found = checked(parameter, value)
         first = spelled.setdefault(parameter.name, name)
-        if first != name and values[parameter.name] != checked:
+        if first != name and values[parameter.name] != value_found:
             raise ParameterError(
                 f"{first!r} and {name!r} are the same parameter but have different values: "
                 f"{given[first]!r} and {value!r}"
             )
-        values[parameter.name] = checked
+        values[parameter.name] = value_found
     _check_together(values)
     return TrainParams(**values)
 
@@ -288,80 +231,6 @@ def _canonical_name(name: object) -> str:
     close = difflib.get_close_matches(str(name), CANONICAL, n=1)
     hint = f"; did you mean {CANONICAL[close[0]]!r}?" if close else ""
     raise ParameterError(f"unknown parameter {name!r}{hint}")
-
-
-def _checked(parameter: Parameter, value: object) -> object:
-    """`value` as the parameter's Python type, or a ParameterError that says what is allowed."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    # True == 1 and 1.0 == 1 in a dict: only these types may be looked up as a synonym.
-    if plain is None or type(plain) in (str, int):
-        plain = parameter.synonyms.get(plain, plain)
-    if plain is None and parameter.optional:
-        return None
-    found = _CONVERT[parameter.type](parameter, plain)
-    if found is None:
-        raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}")
-    return found
-
-
-def _to_int(parameter: Parameter, value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if _in_bounds(parameter, value) else None
-
-
-def _to_float(parameter: Parameter, value: object) -> float | None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) and _in_bounds(parameter, number) else None
-
-
-def _to_bool(parameter: Parameter, value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _to_choice(parameter: Parameter, value: object) -> str | None:
-    name = re.sub(":[0-9]+$", ":0", value) if isinstance(value, str) else None  # any number
-    return str(value) if name in parameter.choices else None
-
-
-def _to_metrics(parameter: Parameter, value: object) -> tuple[str, ...] | None:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, (list, tuple)) or not names:
-        return None
-    known = [_METRIC_SYNONYMS.get(name, name) if isinstance(name, str) else "" for name in names]
-    return tuple(dict.fromkeys(known)) if all(map(_is_metric, known)) else None
-
-
-def _to_floats(parameter: Parameter, value: object) -> tuple[float, ...] | None:
-    items = value.tolist() if isinstance(value, np.ndarray) else value
-    if not isinstance(items, (list, tuple)) or not items:
-        return None
-    numbers = [_to_float(parameter, x.item() if isinstance(x, np.generic) else x) for x in items]
-    found = tuple(x for x in numbers if x is not None)
-    return found if len(found) == len(numbers) else None
-
-
-_CONVERT = {
-    "int": _to_int, "float": _to_float, "bool": _to_bool, "choice": _to_choice,
-    "metrics": _to_metrics, "floats": _to_floats,
-}  # fmt: skip
-
-
-def _in_bounds(parameter: Parameter, value: float) -> bool:
-    above = value > parameter.low if parameter.low_open else value >= parameter.low
-    return above and (parameter.high is None or value <= parameter.high)
-
-
-def _is_metric(name: str) -> bool:
-    base, at, k = name.partition("@")
-    if at:
-        return base == "ndcg" and k.isascii() and k.isdecimal() and k[0] != "0"
-    return base in METRICS
 
 
 def _check_together(values: Mapping[str, Any]) -> None:

@@ -17,7 +17,6 @@ from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import ndcg_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -57,15 +56,6 @@ def iris() -> Any:
 @pytest.fixture
 def diabetes() -> Any:
     return load_diabetes(return_X_y=True)
-
-
-@pytest.fixture
-def queries() -> tuple[Any, Any, Any]:
-    """40 queries of 15 rows; relevance follows the first feature."""
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(600, 4))
-    grades = np.clip(np.round(X[:, 0] + 0.3 * rng.normal(size=600) + 1), 0, 4)
-    return X, grades, np.repeat(np.arange(40), 15)
 
 
 @parametrize_with_checks([BitGroveClassifier(n_jobs=1), BitGroveRegressor(n_jobs=1)])
@@ -348,57 +338,6 @@ def test_within_scikit_learn(cancer: Any) -> None:
     pipeline = make_pipeline(StandardScaler(), BitGroveClassifier(n_estimators=5, n_jobs=1))
     search = GridSearchCV(pipeline, {"bitgroveclassifier__num_leaves": [2, 15]}, cv=2)
     assert search.fit(*cancer).score(*cancer) > 0.9
-
-
-def test_ranker_learns_to_rank(queries: Any) -> None:
-    X, y, qid = queries
-    fitted = fit(BitGroveRanker, X, y, qid=qid, n_estimators=20)
-    scores = fitted.predict(X)
-    assert ndcg_score(y.reshape(40, 15), scores.reshape(40, 15)) > 0.95
-    assert fitted.feature_importances_.argmax() == 0
-
-
-def test_ranker_takes_sizes_or_ids(queries: Any) -> None:
-    X, y, qid = queries
-    names = np.array([f"query {i}" for i in qid[::-1]], dtype=object)
-
-    def digest(**queries: Any) -> str:
-        return str(fit(BitGroveRanker, X, y, **queries).model_.digest())
-
-    assert digest(group=[15] * 40) == digest(group=np.full(40, 15)) == digest(qid=qid)
-    assert digest(qid=qid) == digest(qid=names) != digest() == digest(group=[600])
-
-
-def test_ranker_mistakes(queries: Any) -> None:
-    X, y, qid = queries
-    with pytest.raises(DataError, match=r"either group .* or qid"):
-        fit(BitGroveRanker, X, y, group=[600], qid=qid)
-    with pytest.raises(DataError, match="must be adjacent"):
-        fit(BitGroveRanker, X, y, qid=np.arange(600) % 40)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        fit(BitGroveRanker, X, y, qid=qid[:-1])
-    with pytest.raises(BitgroveError, match="group"):
-        fit(BitGroveRanker, X, y, group=[599])
-    with pytest.raises(BitgroveError, match="label"):
-        fit(BitGroveRanker, X, y - 1, qid=qid)
-
-
-def test_ranker_eval_sets(queries: Any) -> None:
-    X, y, qid = queries
-    held, kept = (X[450:], y[450:]), {"qid": qid[:450]}
-
-    def curves(**rest: Any) -> list[Any]:
-        fitted = fit(BitGroveRanker, X[:450], y[:450], eval_metric="ndcg@5", **kept, **rest)
-        return list(fitted.evals_result_.values())
-
-    sizes = [15] * 10
-    one = curves(eval_set=held, eval_group=sizes)
-    assert one == curves(eval_set=[held], eval_group=[sizes])
-    assert one == curves(eval_set=held, eval_qid=qid[450:])
-    assert one != curves(eval_set=held) == curves(eval_set=held, eval_group=[150])
-    two = curves(eval_set=[held, held], eval_group=[sizes, None], eval_qid=[None, qid[450:]])
-    assert two == one + one
-    assert one[0]["ndcg@5"][-1] > 0.8
 
 
 def test_fit_goes_on_from_a_checkpoint(tmp_path: Path) -> None:

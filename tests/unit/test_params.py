@@ -16,13 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitgrove.errors import ParameterError
+from bitgrove.parameter import METRICS, OBJECTIVES, Parameter
 from bitgrove.params import (
     BY_NAME,
     CANONICAL,
-    METRICS,
-    OBJECTIVES,
     PARAMETERS,
-    Parameter,
     TrainParams,
     model_params,
     render_markdown,

@@ -16,7 +16,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from bitgrove.dataset import Dataset
 from bitgrove.distributed.dask_data import Bundle, Facts, Part, naming_partition
 from bitgrove.errors import DataError
-from bitgrove.estimators import _query_sizes, _Rows
+from bitgrove.given_rows import Rows, query_sizes
 
 _TEXT = "OUST"  # kinds of dtypes that hold text
 
@@ -66,7 +66,7 @@ def to_dataset(local: Any, names: list[str], bundle: Bundle) -> Dataset:
         # Rows without weight count as absent; their class may be no class.
         target = np.where(column_or_1d(weight) > 0, column_or_1d(target), local.classes_[0])
     if "qid" in bundle:
-        group = _query_sizes(target, None, bundle["qid"])
+        group = query_sizes(target, None, bundle["qid"])
     elif group is not None:
         group = column_or_1d(group)
-    return local._dataset(_Rows(bundle["X"], target, weight, group), names)
+    return local._dataset(Rows(bundle["X"], target, weight, group), names)

@@ -1,0 +1,66 @@
+"""Rows as users give them to fit: a table with its target, weights and queries, and eval sets.
+
+Receives the arguments of fit; returns one Rows for the training and one for each eval set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from bitgrove.errors import DataError
+
+
+class Rows(NamedTuple):
+    """One table with its target, as given to fit or as a member of `eval_set`."""
+
+    X: Any
+    y: Any
+    weight: Any = None
+    group: Any = None
+
+
+def pairs_of(eval_set: Any) -> list[tuple[Any, Any]]:
+    """`eval_set` as a list of (X, y)."""
+    if eval_set is None:
+        return []
+    is_one = isinstance(eval_set, tuple) and not isinstance((*eval_set, ())[0], tuple)
+    pairs = [eval_set] if is_one else list(eval_set)
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise DataError("eval_set must be a pair (X, y) or a list of such pairs")
+    return [(X, y) for X, y in pairs]
+
+
+def with_each(pairs: list[tuple[Any, Any]], **extras: Any) -> list[tuple[Any, ...]]:
+    """Each pair with its member of every extra; a single pair may have its extra unwrapped."""
+    columns: list[Sequence[Any]] = []
+    for name, extra in extras.items():
+        given = [None] * len(pairs) if extra is None else extra
+        if len(pairs) == 1 and not _holds_one_array(given):
+            given = [given]
+        if len(given) != len(pairs):
+            raise DataError(f"{name} has {len(given)} members for {len(pairs)} pairs in eval_set")
+        columns.append(given)
+    return list(zip(pairs, *columns, strict=True))
+
+
+def _holds_one_array(given: Any) -> bool:
+    is_list = isinstance(given, (list, tuple)) and len(given) == 1
+    return is_list and (given[0] is None or np.ndim(given[0]) > 0)
+
+
+def query_sizes(y: Any, group: Any, qid: Any) -> Any:
+    """Rows per query, from the sizes themselves or from an id per row."""
+    if group is not None and qid is not None:
+        raise DataError("give either group (rows per query) or qid (a query id per row), not both")
+    if qid is None:
+        return [len(column_or_1d(y))] if group is None else group
+    check_consistent_length(y, qid)
+    ids = column_or_1d(qid)
+    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+    if len(set(ids[starts].tolist())) < len(starts):
+        raise DataError("the rows of a query must be adjacent: sort X, y and qid by qid")
+    return np.diff(np.append(starts, len(ids)))

@@ -1,0 +1,146 @@
+"""One parameter: what it is called, what it may be, and how a given value is checked.
+
+Receives what the user wrote for it; returns the value in its Python type, or a ParameterError that
+says what is allowed. The table of all parameters is params.py.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from bitgrove.errors import ParameterError
+
+Kind = Literal["int", "float", "bool", "choice", "metrics", "floats"]
+
+OBJECTIVES = ("binary", "regression", "multiclass", "lambdarank")
+# A metric and the objectives whose predictions it can judge.
+METRICS: dict[str, tuple[str, ...]] = {
+    "auc": ("binary",), "logloss": ("binary",), "error": ("binary",),
+    "rmse": ("regression",), "mae": ("regression",),
+    "multi_logloss": ("multiclass",), "multi_error": ("multiclass",),
+    "ndcg": ("lambdarank",),
+}  # fmt: skip
+_METRIC_SYNONYMS = {
+    "binary_logloss": "logloss", "binary_error": "error", "mlogloss": "multi_logloss",
+    "merror": "multi_error", "l1": "mae", "l2_root": "rmse",
+}  # fmt: skip
+MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One row of the table. Bounds of numbers are inclusive unless `low_open`."""
+
+    name: str
+    type: Kind
+    default: object
+    doc: str
+    group: str
+    aliases: tuple[str, ...] = ()
+    low: float = 0
+    high: float | None = None
+    low_open: bool = False
+    choices: tuple[str, ...] = ()
+    synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
+    optional: bool = False  # None is a value of its own
+    affects_model: bool = True
+    kept_by_default: bool = True  # False: the model file names it only if it is not the default
+    objectives: tuple[str, ...] = OBJECTIVES  # where a value other than the default has a meaning
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, in words."""
+        if self.type == "choice":
+            text = "one of " + ", ".join(repr(choice) for choice in self.choices)
+        elif self.type == "metrics":
+            text = f"a name or a list of names out of {', '.join(METRICS)} and ndcg@k (k >= 1)"
+        elif self.type == "floats":
+            text = "a list of finite numbers >= 0"
+        elif self.type == "bool":
+            text = "True or False"
+        else:
+            text = "an integer" if self.type == "int" else "a finite number"
+            text += f" {'>' if self.low_open else '>='} {self.low}"
+            text += "" if self.high in (None, MANY) else f" and <= {self.high}"
+        others = [value for value in self.synonyms if not isinstance(value, str)]
+        return " or ".join([text, *map(repr, [None, *others] if self.optional else others)])
+
+
+def checked(parameter: Parameter, value: object) -> object:
+    """`value` as the parameter's Python type, or a ParameterError that says what is allowed."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    # True == 1 and 1.0 == 1 in a dict: only these types may be looked up as a synonym.
+    if plain is None or type(plain) in (str, int):
+        plain = parameter.synonyms.get(plain, plain)
+    if plain is None and parameter.optional:
+        return None
+    found = _CONVERT[parameter.type](parameter, plain)
+    if found is None:
+        raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}")
+    return found
+
+
+def _to_int(parameter: Parameter, value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if _in_bounds(parameter, value) else None
+
+
+def _to_float(parameter: Parameter, value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and _in_bounds(parameter, number) else None
+
+
+def _to_bool(parameter: Parameter, value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _to_choice(parameter: Parameter, value: object) -> str | None:
+    name = re.sub(":[0-9]+$", ":0", value) if isinstance(value, str) else None  # any number
+    return str(value) if name in parameter.choices else None
+
+
+def _to_metrics(parameter: Parameter, value: object) -> tuple[str, ...] | None:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not names:
+        return None
+    known = [_METRIC_SYNONYMS.get(name, name) if isinstance(name, str) else "" for name in names]
+    return tuple(dict.fromkeys(known)) if all(map(_is_metric, known)) else None
+
+
+def _to_floats(parameter: Parameter, value: object) -> tuple[float, ...] | None:
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(items, (list, tuple)) or not items:
+        return None
+    numbers = [_to_float(parameter, x.item() if isinstance(x, np.generic) else x) for x in items]
+    found = tuple(x for x in numbers if x is not None)
+    return found if len(found) == len(numbers) else None
+
+
+_CONVERT = {
+    "int": _to_int, "float": _to_float, "bool": _to_bool, "choice": _to_choice,
+    "metrics": _to_metrics, "floats": _to_floats,
+}  # fmt: skip
+
+
+def _in_bounds(parameter: Parameter, value: float) -> bool:
+    above = value > parameter.low if parameter.low_open else value >= parameter.low
+    return above and (parameter.high is None or value <= parameter.high)
+
+
+def _is_metric(name: str) -> bool:
+    base, at, k = name.partition("@")
+    if at:
+        return base == "ndcg" and k.isascii() and k.isdecimal() and k[0] != "0"
+    return base in METRICS
