@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import bitgrove as bg
 from bitgrove.backends.cuda import CudaBackend
 from bitgrove.demo_data import make_higgs_like
+from bitgrove.paper.task import Array, Task, score
 from reporting import machine, markdown_table
 from same_bits import cases
-from scoring import auc, ndcg
 
-Array = NDArray[Any]
 BITS: tuple[int | None, ...] = (3, None)
 VERBS = (
     "gradients", "max_magnitude", "quantize", "row_sums", "select_rows", "run_rounds",
@@ -49,32 +47,11 @@ def import_cupy() -> Any:
     return cupy
 
 
-@dataclass
-class Rows:
-    """Training and test rows of one line."""
-
-    X: Array
-    y: Array
-    X_test: Array
-    y_test: Array
-    group: Array | None = None
-    group_test: Array | None = None
-
-    def __post_init__(self) -> None:
-        self.dataset = bg.Dataset(self.X, self.y, group=self.group)
-
-    def metric(self, model: bg.Model) -> str:
-        prediction = model.predict(self.X_test)
-        if self.group_test is not None:
-            return f"ndcg@10 {ndcg(self.y_test, prediction, self.group_test, 10):.4f}"
-        return f"auc {auc(self.y_test, prediction):.4f}"
-
-
 @dataclass(frozen=True)
 class Line:
     """A row of the table; `bars` are the milliseconds wanted for each of BITS."""
 
-    rows: Callable[[], Rows]
+    task: Callable[[], Task]
     bars: tuple[str, str]
     params: dict[str, Any] = field(default_factory=dict)
 
@@ -84,21 +61,21 @@ def higgs_table(n_rows: int) -> tuple[Array, Array]:
     return make_higgs_like(n_rows, 0)
 
 
-def higgs(n_rows: int) -> Rows:
+def higgs(n_rows: int) -> Task:
     X, y = higgs_table(n_rows)
-    return Rows(X, y, *make_higgs_like(200_000, 1))
+    return Task("higgs", "binary", X, y, *make_higgs_like(200_000, 1))
 
 
-def wide(n_rows: int = 400_000, n_features: int = 2000) -> Rows:
+def wide(n_rows: int = 400_000, n_features: int = 2000) -> Task:
     """Independent normal columns, of which 40 carry the label."""
     rng = np.random.Generator(np.random.SFC64(0))
     X = rng.standard_normal((n_features, n_rows + 20_000), dtype=np.float32).T
     logit = X[:, :40] @ np.linspace(-0.5, 0.5, 40, dtype=np.float32) + X[:, 0] * X[:, 1]
     y = (logit + rng.standard_normal(len(X), dtype=np.float32) > 0).astype(np.float32)
-    return Rows(X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:])
+    return Task("wide", "binary", X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:])
 
 
-def ranking(n_queries: int = 20_000, n_features: int = 136) -> Rows:
+def ranking(n_queries: int = 20_000, n_features: int = 136) -> Task:
     """Queries of 50 to 150 rows with grades 0 to 4; the last 500 queries are the test rows."""
     rng = np.random.Generator(np.random.SFC64(1))
     group = rng.integers(50, 151, n_queries + 500)
@@ -107,7 +84,8 @@ def ranking(n_queries: int = 20_000, n_features: int = 136) -> Rows:
     relevance += rng.standard_normal(len(X), dtype=np.float32)
     y = np.searchsorted([0.5, 1.5, 2.5, 3.5], relevance).astype(np.float32)
     n = int(group[:n_queries].sum())
-    return Rows(X[:n], y[:n], X[n:], y[n:], group[:n_queries], group[n_queries:])
+    parts = (X[:n], y[:n], X[n:], y[n:], group[:n_queries], group[n_queries:])
+    return Task("ranking", "lambdarank", *parts)
 
 
 def lines() -> dict[str, Line]:
@@ -123,12 +101,12 @@ def lines() -> dict[str, Line]:
     }
 
 
-def train(line: Line, rows: Rows, bits: int | None, n_trees: int, device: str) -> Any:
+def train(line: Line, data: bg.Dataset, bits: int | None, n_trees: int, device: str) -> Any:
     """(model, milliseconds per tree without the first ones)."""
     times: list[float] = []
     params = {**line.params, "gradient_bits": bits, "n_estimators": n_trees, "device": device}
     callback = [lambda _: times.append(time.perf_counter())]
-    model = bg.train(params, rows.dataset, callbacks=callback)
+    model = bg.train(params, data, callbacks=callback)
     skip = min(3, len(times) - 2)
     return model, 1e3 * (times[-1] - times[skip]) / max(1, len(times) - 1 - skip)
 
@@ -159,11 +137,11 @@ def timed_verbs() -> Iterator[dict[str, list[float]]]:
             setattr(CudaBackend, verb, function)
 
 
-def verb_table(line: Line, rows: Rows, bits: int | None) -> str:
+def verb_table(line: Line, data: bg.Dataset, bits: int | None) -> str:
     n_trees = 10
-    train(line, rows, bits, 3, "cuda")
+    train(line, data, bits, 3, "cuda")
     with timed_verbs() as seconds:
-        model, per_tree = train(line, rows, bits, n_trees, "cuda")
+        model, per_tree = train(line, data, bits, n_trees, "cuda")
     cells = [
         [verb, f"{len(s) / n_trees:.1f}", f"{1e3 * sum(s) / n_trees:.3f}", f"{1e6 * min(s):.0f}"]
         for verb, s in seconds.items()
@@ -193,24 +171,26 @@ def check_small_cases() -> list[str]:
 def run_line(name: str, options: argparse.Namespace) -> list[list[str]]:
     line = lines()[name]
     started = time.perf_counter()
-    rows = line.rows()
-    print(f"{name}: {rows.X.shape}, made in {time.perf_counter() - started:.1f} s", flush=True)
+    task = line.task()
+    data = bg.Dataset(task.X_train, task.y_train, group=task.group_train)
+    print(f"{name}: {task.shape}, made in {time.perf_counter() - started:.1f} s", flush=True)
     cells = []
     for bits, bar in zip(BITS, line.bars, strict=True):
         started = time.perf_counter()
-        train(line, rows, bits, 2, "cuda")
+        train(line, data, bits, 2, "cuda")
         print(f"  first training {time.perf_counter() - started:.1f} s", flush=True)
-        runs = [train(line, rows, bits, options.trees, "cuda") for _ in range(options.repeats)]
+        runs = [train(line, data, bits, options.trees, "cuda") for _ in range(options.repeats)]
         model, per_tree = min(runs, key=lambda run: run[1])
         same = "not checked"
         if name in options.check:
-            pair = [train(line, rows, bits, options.check_trees, d)[0] for d in ("cpu", "cuda")]
+            pair = [train(line, data, bits, options.check_trees, d)[0] for d in ("cpu", "cuda")]
             same = "yes" if pair[0].digest() == pair[1].digest() else "NO"
         label = f"{bits} bits" if bits else "full precision"
-        cells.append([name, label, f"{per_tree:.2f}", bar, rows.metric(model), same])
+        metric = f"{task.metric} {score(task, model.predict(task.X_test)):.4f}"
+        cells.append([name, label, f"{per_tree:.2f}", bar, metric, same])
         print("  " + ", ".join(cells[-1]), flush=True)
         if options.verbs:
-            print(verb_table(line, rows, bits) + "\n", flush=True)
+            print(verb_table(line, data, bits) + "\n", flush=True)
     return cells
 
 

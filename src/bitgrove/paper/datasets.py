@@ -39,7 +39,6 @@ class PaperDataset:
     learning_rate: float = 0.1
     num_leaves: int = 255
     min_child_weight: float = 100.0
-    lightgbm_columns: bool = False  # the paper times LightGBM column-wise here
 
 
 DATASETS: dict[str, PaperDataset] = {
@@ -52,7 +51,6 @@ DATASETS: dict[str, PaperDataset] = {
         ("epsilon_normalized", "epsilon_normalized.t"),
         "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html#epsilon "
         "(epsilon_normalized and epsilon_normalized.t, .bz2 or unpacked)",
-        lightgbm_columns=True,
     ),
     "kitsune": PaperDataset(
         "Kitsune", "binary", 14_545_195, 3_999_993, 115, generators.kitsune, loaders.read_kitsune,
@@ -69,20 +67,18 @@ DATASETS: dict[str, PaperDataset] = {
         "Bosch", "binary", 1_000_000, 183_747, 968, generators.bosch, loaders.read_bosch,
         ("train_numeric.csv*",),
         "https://www.kaggle.com/c/bosch-production-line-performance (train_numeric.csv)",
-        learning_rate=0.015, num_leaves=45, lightgbm_columns=True,
+        learning_rate=0.015, num_leaves=45,
     ),
     "year": PaperDataset(
         "Year", "regression", 463_715, 51_630, 90, generators.year, loaders.read_year,
         ("YearPredictionMSD.txt*",),
         "https://archive.ics.uci.edu/dataset/203/yearpredictionmsd (YearPredictionMSD.txt)",
-        lightgbm_columns=True,
     ),
     "yahoo": PaperDataset(
         "Yahoo LTR", "lambdarank", 473_134, 165_660, 700, generators.yahoo, loaders.read_yahoo,
         ("set1.train.txt*", "set1.test.txt*"),
         "https://webscope.sandbox.yahoo.com/catalog.php?datatype=c "
         "(C14, set1.train.txt and set1.test.txt)",
-        lightgbm_columns=True,
     ),
     "letor": PaperDataset(
         "LETOR", "lambdarank", 2_270_296, 753_611, 136, generators.letor, loaders.read_letor,
