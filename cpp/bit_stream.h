@@ -10,6 +10,8 @@ namespace bitgrove {
 
 // What a reader may touch behind the last byte of a stream.
 constexpr int64_t STREAM_PADDING = 8;
+// Integers that are put into one word first, where they fit.
+constexpr int GROUP = 4, MOST_GROUPED_BITS = 64 / GROUP;
 
 BG_FN uint64_t low_bits(int n) { return n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1; }
 
@@ -18,6 +20,8 @@ inline int64_t stream_bytes(int64_t n_bits) { return (n_bits + 7) / 8; }
 class BitWriter {
  public:
   explicit BitWriter(uint8_t* to) : to_(to) {}
+  BitWriter(const BitWriter&) = delete;
+  ~BitWriter() { std::memcpy(to_, &word_, stream_bytes(n_held_)); }
 
   // 1 <= n_bits <= 64; value has no bits above them.
   BG_FN void put(uint64_t value, int n_bits) {
@@ -30,7 +34,16 @@ class BitWriter {
     word_ = (value >> (n_bits - n_held_ - 1)) >> 1;  // two shifts: together they may be 64
   }
 
-  void finish() { std::memcpy(to_, &word_, stream_bytes(n_held_)); }
+  BG_FN void put_all(const uint64_t* values, int n, int n_bits) {
+    int i = 0;
+    if (n_bits <= MOST_GROUPED_BITS)
+      for (; i + GROUP <= n; i += GROUP) {
+        uint64_t group = 0;
+        for (int j = 0; j < GROUP; ++j) group |= values[i + j] << (j * n_bits);
+        put(group, GROUP * n_bits);
+      }
+    for (; i < n; ++i) put(values[i], n_bits);
+  }
 
  private:
   uint8_t* to_;
@@ -38,14 +51,36 @@ class BitWriter {
   int n_held_ = 0;
 };
 
-// 1 <= n_bits <= 64; needs STREAM_PADDING.
-BG_FN uint64_t read_bits(const uint8_t* from, int64_t bit, int n_bits) {
-  uint64_t word;
-  std::memcpy(&word, from + bit / 8, 8);
-  const int shift = bit % 8;
-  word >>= shift;
-  if (n_bits > 57 && shift + n_bits > 64) word |= static_cast<uint64_t>(from[bit / 8 + 8]) << (64 - shift);
-  return word & low_bits(n_bits);
-}
+// Needs STREAM_PADDING behind the stream.
+class BitReader {
+ public:
+  explicit BitReader(const uint8_t* from) : from_(from) {}
+
+  // 1 <= n_bits <= 64
+  BG_FN uint64_t get(int n_bits) {
+    uint64_t word;
+    std::memcpy(&word, from_ + bit_ / 8, 8);
+    const int shift = bit_ % 8;
+    word >>= shift;
+    if (shift + n_bits > 64) word |= static_cast<uint64_t>(from_[bit_ / 8 + 8]) << (64 - shift);
+    bit_ += n_bits;
+    return word & low_bits(n_bits);
+  }
+
+  BG_FN void get_all(uint64_t* values, int n, int n_bits) {
+    int i = 0;
+    const uint64_t mask = low_bits(n_bits);
+    if (n_bits <= MOST_GROUPED_BITS)
+      for (; i + GROUP <= n; i += GROUP) {
+        const uint64_t group = get(GROUP * n_bits);
+        for (int j = 0; j < GROUP; ++j) values[i + j] = (group >> (j * n_bits)) & mask;
+      }
+    for (; i < n; ++i) values[i] = get(n_bits);
+  }
+
+ private:
+  const uint8_t* from_;
+  int64_t bit_ = 0;
+};
 
 }  // namespace bitgrove

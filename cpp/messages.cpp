@@ -46,21 +46,22 @@ PoolView view(const Matrix<uint8_t>& pool) {
   return {pool.data(), static_cast<int64_t>(pool.shape(0)), static_cast<int64_t>(pool.shape(1))};
 }
 
+// Decides how the blocks of a step are written, and how long that is.
 template <class Layout>
-void measure_step(Step& step) {
+void shape_step(Step& step, Block* blocks) {
   const auto* sums = reinterpret_cast<const typename Layout::Sum*>(step.slot);
-  step.n_bytes = 0;
-  for (int64_t b = step.first; b < step.last; b += BLOCK_BINS)
-    step.n_bytes += shape_of<Layout>(sums + b, step.block_bins(b)).n_bytes();
+  for (int64_t b = step.first; b < step.last; b += BLOCK_BINS, ++blocks) {
+    *blocks = shape_of<Layout>(sums + b, step.block_bins(b));
+    step.n_bytes += blocks->n_bytes();
+  }
 }
 
 template <class Layout>
-void write_step(const Step& step, uint8_t* to) {
+void write_step(const Step& step, const Block* blocks, uint8_t* to) {
   const auto* sums = reinterpret_cast<const typename Layout::Sum*>(step.slot);
-  for (int64_t b = step.first; b < step.last; b += BLOCK_BINS) {
-    const Block block = shape_of<Layout>(sums + b, step.block_bins(b));
-    write_block<Layout>(block, sums + b, to);
-    to += block.n_bytes();
+  for (int64_t b = step.first; b < step.last; b += BLOCK_BINS, ++blocks) {
+    write_block<Layout>(*blocks, sums + b, to);
+    to += blocks->n_bytes();
   }
 }
 
@@ -94,16 +95,23 @@ nb::tuple pack_messages(Matrix<uint8_t> pool, Matrix<const int64_t> plan, int64_
   require(plan.shape(1) == 5, "plan must have 5 columns");
   const size_t n_steps = plan.shape(0);
   std::vector<Step> steps;
+  std::vector<int64_t> first_block;
+  int64_t n_blocks = 0;
   for (size_t i = 0; i < n_steps; ++i) {
     const int64_t least = i == 0 ? 0 : plan(i - 1, 0);
     require(least <= plan(i, 0) && plan(i, 0) < n_messages, "plan is not in the order of the messages");
     steps.push_back(make_step(&plan(i, 1), view(pool)));
+    first_block.push_back(n_blocks);
+    n_blocks += blocks_of(steps[i].last - steps[i].first, BLOCK_BINS);
   }
   std::vector<uint8_t> bytes;
   std::vector<int64_t> ends(n_messages);
   {
     nb::gil_scoped_release release;
-    each_step(steps, packed, n_threads, simd, [&](auto layout, int64_t i) { measure_step<decltype(layout)>(steps[i]); });
+    std::vector<Block> blocks(n_blocks);
+    each_step(steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
+      shape_step<decltype(layout)>(steps[i], &blocks[first_block[i]]);
+    });
     size_t first = 0;
     for (int64_t message = 0; message < n_messages; ++message) {
       size_t last = first;
@@ -121,7 +129,7 @@ nb::tuple pack_messages(Matrix<uint8_t> pool, Matrix<const int64_t> plan, int64_
       first = last;
     }
     each_step(steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
-      write_step<decltype(layout)>(steps[i], bytes.data() + steps[i].start);
+      write_step<decltype(layout)>(steps[i], &blocks[first_block[i]], bytes.data() + steps[i].start);
     });
   }
   const size_t n_bytes = bytes.size(), n = ends.size();

@@ -70,6 +70,6 @@ def best_of_ranks(found: SplitInfos, comm: Comm) -> SplitInfos:
     if comm.size == 1:
         return found
     raw: list[Any] = comm.allgather(found.view(np.uint8), equal=True)
-    everyone = np.stack([np.ascontiguousarray(part).view(SPLIT_INFO) for part in raw])
+    everyone = np.concatenate(raw).view(SPLIT_INFO).reshape(comm.size, len(found))
     winner = np.argmax(everyone["gain"], axis=0)  # argmax takes the first of equals
     return np.asarray(everyone[winner, np.arange(len(found))])

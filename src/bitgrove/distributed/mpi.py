@@ -24,7 +24,7 @@ from bitgrove.errors import RankFailure, TrainingError
 
 _FAILURE, _HERE = 1, 2  # tags of the second communicator
 _LONGEST_GRACE = 5.0  # seconds to answer a roll call
-_YIELDS = 20  # looks before the waiting rank sleeps between them
+_SPIN = 2e-3  # seconds of looking, and giving way to others, before a rank sleeps between looks
 _LONGEST_NAP = 2e-4
 
 
@@ -118,16 +118,16 @@ class MpiComm:
         self._n_started += 1
         self._answered = False
         grace = min(_LONGEST_GRACE, self.timeout / 4)
-        roll_call = time.monotonic() + self.timeout - grace
-        n_looks, nap = 0, 2e-5
+        started, nap = time.monotonic(), 2e-5
+        roll_call = started + self.timeout - grace
         try:
             while not self._has_finished(request):
-                n_looks += 1
-                if n_looks < _YIELDS:
+                now = time.monotonic()
+                if now < started + _SPIN:
                     os.sched_yield()
                     continue
                 self._listen()
-                if time.monotonic() > roll_call or _deaths:
+                if now > roll_call or _deaths:
                     self._hold_roll_call(grace)
                 time.sleep(nap)
                 nap = min(2 * nap, _LONGEST_NAP)
