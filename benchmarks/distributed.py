@@ -7,7 +7,11 @@ Every rank lives in its own network namespace, joined by a bridge, so that what 
 interface counts: for bitgrove (MPI over TCP) and for LightGBM (`tree_learner=data`, its own
 sockets) alike, on the same rows, with one thread per rank. Bytes and seconds are taken between the
 first and the last tree, so that start-up and binning are left out. With --gbit the links are
-shaped by tc's token bucket.
+shaped by tc's token bucket. With --one-machine there are no namespaces: MPI takes the way it likes
+best, LightGBM its sockets on the loopback, and the interfaces are not read.
+
+Runs of LightGBM's quantized training over ranks that do not end are counted; beside those that do
+stand their leaves and their AUC on the training rows, to say whether they learned.
 """
 
 from __future__ import annotations
@@ -16,11 +20,14 @@ import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +44,13 @@ FLOAT64_BIN, FLOAT32_BIN = 16, 8  # gradient and hessian of one bin
 class Meter:
     """Seconds and sent bytes from the end of the first tree to the end of the last."""
 
-    def __init__(self) -> None:
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.reads_interface = not spec["one_machine"]
         self.marks: list[tuple[float, int]] = []
 
     def mark(self) -> None:
-        self.marks.append((time.perf_counter(), int(COUNTER.read_text())))
+        sent = int(COUNTER.read_text()) if self.reads_interface else 0
+        self.marks.append((time.perf_counter(), sent))
 
     def per_tree(self) -> dict[str, float]:
         seconds = np.diff([m[0] for m in self.marks])
@@ -55,13 +64,20 @@ def shard(folder: Path, rank: int, size: int) -> tuple[Any, Any]:
     return np.array(X[rows]), np.array(y[rows])
 
 
+def training_auc(folder: Path, model: Any) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    X, y = shard(folder, 0, 1)
+    return float(roc_auc_score(y, np.nan_to_num(model.predict(X))))
+
+
 def run_bitgrove(spec: dict[str, Any]) -> dict[str, Any]:
     import bitgrove as bg
     from bitgrove.distributed import CountingComm, mpi
     from bitgrove.distributed.comm import gather_facts
 
     comm = CountingComm(mpi())
-    meter, counts = Meter(), []
+    meter, counts = Meter(spec), []
 
     def mark(state: Any) -> None:
         meter.mark()
@@ -89,6 +105,7 @@ def run_bitgrove(spec: dict[str, Any]) -> dict[str, Any]:
         "rounds": statistics.mean(model.info.rounds_per_tree[1:]),
         "n_bins": int(sum(min(255, len(np.unique(X[:, f]))) for f in range(X.shape[1]))),
         "n_leaves": statistics.mean(tree.n_leaves for tree in model.trees[1:]),
+        "auc": training_auc(Path(spec["folder"]), model),
         "digest": model.digest(),
     }
 
@@ -96,7 +113,7 @@ def run_bitgrove(spec: dict[str, Any]) -> dict[str, Any]:
 def run_lightgbm(spec: dict[str, Any], rank: int) -> dict[str, Any]:
     import lightgbm as lgb
 
-    size, meter = spec["ranks"], Meter()
+    size, meter = spec["ranks"], Meter(spec)
     X, y = shard(Path(spec["folder"]), rank, size)
     params = {
         "objective": "binary", "num_leaves": spec["leaves"], "num_threads": 1, "verbosity": -1,
@@ -106,25 +123,33 @@ def run_lightgbm(spec: dict[str, Any], rank: int) -> dict[str, Any]:
     if spec["bits"] is not None:
         params["num_grad_quant_bins"] = 2 ** spec["bits"] - 2
     if size > 1:
-        machines = ",".join(f"{address(i)}:12400" for i in range(size))
-        params |= {"tree_learner": "data", "num_machines": size, "machines": machines,
-                   "local_listen_port": 12400, "time_out": 2}  # fmt: skip
+        places = [
+            f"127.0.0.1:{12400 + i}" if spec["one_machine"] else f"{address(i)}:12400"
+            for i in range(size)
+        ]
+        port = int(places[rank].split(":")[1])
+        params |= {"tree_learner": "data", "num_machines": size, "machines": ",".join(places),
+                   "local_listen_port": port, "time_out": 2}  # fmt: skip
     model = lgb.train(
         params, lgb.Dataset(X, y), spec["trees"], callbacks=[lambda env: meter.mark()]
     )
     # Not dump_model(): quantized training over ranks leaves values there that are no JSON.
     n_leaves = [int(n) for n in re.findall(r"^num_leaves=(\d+)", model.model_to_string(), re.M)]
-    return {**meter.per_tree(), "n_leaves": statistics.mean(n_leaves[1:])}
+    auc = training_auc(Path(spec["folder"]), model) if rank == 0 else 0.0
+    return {**meter.per_tree(), "n_leaves": statistics.mean(n_leaves[1:] or [1]), "auc": auc}
 
 
 # ---------------------------------------------------------------- all ranks
 
 
 def launch_bitgrove(spec: dict[str, Any]) -> dict[str, Any]:
-    worker = [*inside("$PMI_RANK"), sys.executable, __file__, "--worker", "bitgrove"]
-    mpiexec = Path(sys.executable).with_name("mpiexec")
-    command = [str(mpiexec), "-n", str(spec["ranks"]), "sh", "-c", f"exec {' '.join(worker)}"]
-    env = {**os.environ, **MPI_OVER_TCP, "SPEC": json.dumps(spec), "OMP_NUM_THREADS": "1"}
+    place = [] if spec["one_machine"] else inside("$PMI_RANK")
+    worker = [*place, sys.executable, __file__, "--worker", "bitgrove"]
+    folders = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    mpiexec = shutil.which("mpiexec", path=folders) or "mpiexec"
+    command = [mpiexec, "-n", str(spec["ranks"]), "sh", "-c", f"exec {' '.join(worker)}"]
+    env = {**os.environ, "SPEC": json.dumps(spec), "OMP_NUM_THREADS": "1"}
+    env |= {} if spec["one_machine"] else MPI_OVER_TCP
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise RuntimeError(done.stderr[-3000:])
@@ -132,30 +157,32 @@ def launch_bitgrove(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def launch_lightgbm(spec: dict[str, Any]) -> dict[str, Any]:
+    places = [[] if spec["one_machine"] else inside(i) for i in range(spec["ranks"])]
     ranks = [
         subprocess.Popen(
-            [*inside(i), sys.executable, __file__, "--worker", "lightgbm", "--rank", str(i)],
+            [*place, sys.executable, __file__, "--worker", "lightgbm", "--rank", str(i)],
             env={**os.environ, "SPEC": json.dumps(spec), "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for i in range(spec["ranks"])
+        for i, place in enumerate(places)
     ]
     try:
-        outputs = [rank.communicate(timeout=30) for rank in ranks]
+        outputs = [rank.communicate(timeout=spec["patience"]) for rank in ranks]
     except subprocess.TimeoutExpired:
         for rank in ranks:
             rank.kill()
-        return {"failed": "hangs: no end after 30 s"}
+        return {"failed": f"no end after {spec['patience']} s"}
     if any(rank.returncode for rank in ranks):
-        text = next(err for _, err in outputs if err)
-        return {"failed": next((li for li in text.splitlines() if "Fatal" in li), text[-200:])}
+        lines = "".join(err for _, err in outputs).strip().splitlines()
+        return {"failed": next((li for li in lines if "Error" in li), lines[-1])}
     facts = [json.loads(out.strip().splitlines()[-1]) for out, _ in outputs]
     return {
         "seconds": max(f["seconds"] for f in facts),
         "wire_bytes": sum(f["wire_bytes"] for f in facts),
         "n_leaves": facts[0]["n_leaves"],
+        "auc": facts[0]["auc"],
     }
 
 
@@ -172,10 +199,12 @@ def make_data(folder: Path, n_rows: int, n_features: int) -> None:
 def measure(args: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     """Rows of results; the systems take turns, and the best of the repeats counts."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    failures: dict[tuple[Any, ...], list[str]] = defaultdict(list)
     for _ in range(args.repeats):
         for ranks in args.ranks:
             spec = {"folder": str(folder), "ranks": ranks, "trees": args.trees,
-                    "leaves": args.leaves}  # fmt: skip
+                    "leaves": args.leaves, "one_machine": args.one_machine,
+                    "patience": args.patience}  # fmt: skip
             for bits in args.bits:
                 runs = [("bitgrove", launch_bitgrove)]
                 if bits in (None, 2, 4) and not args.alone:
@@ -184,30 +213,34 @@ def measure(args: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
                     result = launch({**spec, "bits": bits})
                     key = (system, ranks, bits)
                     if "failed" in result:
-                        print(f"{key}: {result['failed']}", file=sys.stderr)
+                        failures[key].append(result["failed"])
                         continue
                     if key not in found or result["seconds"] < found[key]["seconds"]:
                         found[key] = {"system": system, "ranks": ranks, "bits": bits, **result}
                     print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
+    for (system, ranks, bits), reasons in failures.items():
+        print(f"{system}, {bits or 'full'} bits, {ranks} ranks: {len(reasons)} of {args.repeats} "
+              f"runs failed: {'; '.join(sorted(set(reasons)))}")  # fmt: skip
     return list(found.values())
 
 
 def report(rows: list[dict[str, Any]], args: argparse.Namespace) -> None:
     link = "no limit" if args.gbit is None else f"{args.gbit} Gbit/s"
+    link = "one machine" if args.one_machine else link
     print(f"{args.rows:,} x {args.features}, {args.leaves} leaves, links: {link}; per tree")
-    print("| system | bits | ranks | leaves | s | s in collectives | MB on the wire | MB payload | "
-          "MB float32 | MB float64 | collectives | frontier rounds |")  # fmt: skip
-    print("| --- " * 12 + "|")
+    print("| system | bits | ranks | leaves | AUC | s | s in collectives | MB on the wire | "
+          "MB payload | MB float32 | MB float64 | collectives | frontier rounds |")  # fmt: skip
+    print("| --- " * 13 + "|")
     order = sorted(rows, key=lambda r: (r["ranks"], r["bits"] is None, r["bits"] or 0, r["system"]))
     n_bins = next(r["n_bins"] for r in rows if r["system"] == "bitgrove")
     for r in order:
         histograms = args.leaves * n_bins * (r["ranks"] - 1)  # the root and each smaller child
         cells = [
             r["system"], r["bits"] or "full", r["ranks"], round(r["n_leaves"]),
-            f"{r['seconds']:.3f}",
-            f"{r['comm_seconds']:.3f}" if "comm_seconds" in r else "",
-            f"{r['wire_bytes'] / 1e6:.2f}",
+            f"{r['auc']:.4f}", f"{r['seconds']:.4f}",
+            f"{r['comm_seconds']:.4f}" if "comm_seconds" in r else "",
+            "" if args.one_machine else f"{r['wire_bytes'] / 1e6:.2f}",
             f"{r['payload_bytes'] / 1e6:.2f}" if "payload_bytes" in r else "",
             f"{histograms * FLOAT32_BIN / 1e6:.2f}", f"{histograms * FLOAT64_BIN / 1e6:.2f}",
             f"{r['collectives']:.1f}" if "collectives" in r else "",
@@ -230,6 +263,8 @@ def main() -> None:
                         default=[2, 3, 4, 8, None])  # fmt: skip
     parser.add_argument("--gbit", type=float, help="shape every link to this rate")
     parser.add_argument("--alone", action="store_true", help="without LightGBM")
+    parser.add_argument("--one-machine", action="store_true", help="no network namespaces")
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds for LightGBM")
     parser.add_argument("--json", help="also write the rows to this file")
     args = parser.parse_args()
     if args.worker:
@@ -240,7 +275,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         make_data(Path(folder), args.rows, args.features)
-        with network(max(args.ranks), args.gbit):
+        links = nullcontext() if args.one_machine else network(max(args.ranks), args.gbit)
+        with links:
             rows = measure(args, Path(folder))
     report(rows, args)
     if args.json:
