@@ -109,22 +109,37 @@ BG_FN void sum_out(const typename Total::Sum* joint, int64_t n_bins, int64_t n_r
   }
 }
 
-// Divides a shared column among its features, the most significant first. A marginal is a sum over
-// the node's rows, which the total's width holds: codes become totals before they are added up.
-template <class Local, class Total>
-BG_FN void move_marginals(const TileColumn& column, const typename Local::Sum* from, typename Total::Sum* total, bool add) {
-  alignas(CACHE_LINE) typename Total::Sum buffers[3][BINS_PER_FEATURE];
-  auto *joint = buffers[0], *rest = buffers[1], *marginal = buffers[2];
-  move_bins<Local, Total>(from, joint, column.n_codes, false);
-  int64_t n_codes = column.n_codes;
-  const TileMember* const last = &column.members.back();
-  for (const TileMember* member = column.members.data(); member < last; ++member) {
+// Divides a code's sums, which are used up, among its features, the most significant first.
+template <class Total>
+BG_FN void move_marginals(const TileCode& code, typename Total::Sum* joint, typename Total::Sum* total, bool add) {
+  alignas(CACHE_LINE) typename Total::Sum buffers[2][BINS_PER_FEATURE];
+  auto *rest = buffers[0], *marginal = buffers[1];
+  int64_t n_codes = code.n_codes;
+  const TileMember* const last = &code.members.back();
+  for (const TileMember* member = code.members.data(); member < last; ++member) {
     n_codes /= member->n_bins;
     sum_out<Total>(joint, member->n_bins, n_codes, marginal, rest);
     move_bins<Total, Total>(marginal, total + member->bin_offset, member->n_bins, add);
     std::swap(joint, rest);
   }
   move_bins<Total, Total>(joint, total + last->bin_offset, last->n_bins, add);
+}
+
+// Divides a shared column among its codes. What they get are sums over the node's rows, which the
+// total's width holds: bytes become totals before they are added up.
+template <class Local, class Total>
+BG_FN void move_codes(const TileColumn& column, const typename Local::Sum* from, typename Total::Sum* total, bool add) {
+  alignas(CACHE_LINE) typename Total::Sum bytes[BINS_PER_FEATURE], joint[BINS_PER_FEATURE];
+  if (column.codes.size() == 1) {
+    move_bins<Local, Total>(from, joint, column.n_bytes, false);
+    return move_marginals<Total>(column.codes[0], joint, total, add);
+  }
+  move_bins<Local, Total>(from, bytes, column.n_bytes, false);
+  for (const TileCode& code : column.codes) {
+    std::fill_n(joint, code.n_codes, typename Total::Sum{});
+    for (int b = 0; b < column.n_bytes; ++b) joint[code.of_byte[b]] = Total::add(joint[code.of_byte[b]], bytes[b]);
+    move_marginals<Total>(code, joint, total, add);
+  }
 }
 
 // Moves the local histogram into the slot and leaves it zeroed for the next task.
@@ -139,11 +154,11 @@ void flush(const HistogramSource& source, const Task& task, typename Local::Sum*
   for (int c = 0; c < n_columns; ++c) {
     const TileColumn& column = columns[c];
     typename Local::Sum* from = local + c * COLUMN_STRIDE<Local>;
-    if (column.members.size() == 1)
-      move_bins<Local, Total>(from, total + column.members[0].bin_offset, column.n_codes, add);
+    if (column.codes.size() == 1 && column.codes[0].members.size() == 1)
+      move_bins<Local, Total>(from, total + column.codes[0].members[0].bin_offset, column.n_bytes, add);
     else
-      move_marginals<Local, Total>(column, from, total, add);
-    std::fill_n(from, column.n_codes, typename Local::Sum{});
+      move_codes<Local, Total>(column, from, total, add);
+    std::fill_n(from, column.n_bytes, typename Local::Sum{});
   }
   guard.lock.unlock();
 }

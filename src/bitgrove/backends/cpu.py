@@ -84,6 +84,7 @@ class CpuBackend:
 
     def prepare_training(self, matrix: CpuMatrix, mapper: BinMapper) -> None:
         matrix.mapper, matrix.layout = mapper, _core.TileLayout(mapper.bin_offset)
+        matrix.layout.join_columns(matrix.columns, matrix.n_rows)
         matrix.tiles = _aligned_bytes(matrix.layout.n_bytes(matrix.n_rows))
         _core.lay_tiles(matrix.layout, matrix.columns, matrix.n_rows, matrix.tiles, self.n_threads)
 
