@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results, failures, finished
 from bitgrove.paper.machine import markdown_table
+from bitgrove.paper.pictures import grid, panels
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.task import HIGHER_IS_BETTER, best
 
@@ -79,7 +80,7 @@ def report(study: Study, bench: Bench, results: Results) -> Report:
     )
     rows = [{"dataset": c.dataset, "system": c.system, "seed": c.seed, **r} for c, r in results]
     return Report(rows, page, lambda figure: draw(figure, study, names, values, metrics),
-                  (11.0, 2.6 * -(-len(names) // 4) + 0.4))  # fmt: skip
+                  (10.0, 2.6 * grid(len(names))[0] + 0.4))  # fmt: skip
 
 
 def _cell(values: list[float]) -> str:
@@ -117,8 +118,7 @@ def draw(
     values: dict[tuple[str, str], list[float]], metrics: dict[str, str],
 ) -> None:  # fmt: skip
     """A panel per dataset: the metric against bits, one line per variant."""
-    n_columns = min(4, len(names))
-    axes = figure.subplots(-(-len(names) // n_columns), n_columns, squeeze=False).ravel()
+    axes = panels(figure, len(names))
     for ax, name in zip(axes, names, strict=False):
         for variant, color in _COLORS.items():
             runs = [values.get((name, lineup.quantized(b, variant)), []) for b in study.bits]
@@ -136,11 +136,7 @@ def draw(
         ax.set_title(f"{name} ({metrics[name]})", fontsize=9)
         ax.set_xticks(study.bits)
         ax.set_xlabel("gradient bits", fontsize=8)
-        ax.tick_params(labelsize=7)
         ax.ticklabel_format(axis="y", useOffset=False)
-        ax.spines[["top", "right"]].set_visible(False)
-    for ax in axes[len(names) :]:
-        ax.set_axis_off()
     handles, texts = axes[0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
 

@@ -191,7 +191,8 @@ def _bars(figure: Figure, names: list[str], labels: list[str], fastest: Fastest)
         bars = ax.bar(places, heights, width * 0.95, label=label)
         color = bars.patches[0].get_facecolor() if places else "none"
         ax.bar(places, histograms, width * 0.95, color=color, hatch="////", edgecolor="white")
-    ax.set_xticks([place + 0.4 for place in range(len(names))], names)
+    middle = width * (len(labels) - 1) / 2
+    ax.set_xticks([place + middle for place in range(len(names))], names)
     ax.set_ylabel("training time, fastest = 1\n(hatched: histograms)")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize=7, ncols=3)
