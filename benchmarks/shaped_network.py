@@ -55,6 +55,22 @@ def network(n: int, gbit: float | None, delay: float = 0.0) -> Iterator[None]:
         yield
 
 
+def mpi_ranks(n: int, program: list[str], env: dict[str, str]) -> str:
+    """Runs the program as n MPI ranks over TCP, each in its namespace; the last line printed."""
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    words = " ".join([*inside("$PMI_RANK"), *program])
+    done = subprocess.run(
+        [str(mpiexec), "-n", str(n), "sh", "-c", f"exec {words}"],
+        env={**os.environ, **MPI_OVER_TCP, "OMP_NUM_THREADS": "1", **env},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-3000:])
+    return done.stdout.strip().splitlines()[-1]
+
+
 def _join_by_bridge(n: int, gbit: float | None) -> None:
     _sh(f"ip link add {BRIDGE} type bridge && ip link set {BRIDGE} up")
     for i in range(n):

@@ -1,25 +1,26 @@
-"""Figure 4: distributed training. What is sent is measured; how time scales is a model of it.
+"""Figure 4: distributed training. What is sent is measured here; how time scales is a model.
 
 Ranks are threads of one process (ThreadComm), so that any machine can count the bytes and the
 collectives of a tree and check that every number of ranks gives the same model. The times follow
-from them: T(n) = compute / n + bytes / bandwidth + collectives * latency, with the compute time of
-one rank here and the paper's network (8 Gbit/s), once with the integer messages that were counted
-and once with two float64 per bin.
+from them: the compute time of one rank here, divided, and the communication of the model that was
+fitted to ranks over shaped links (scaling_model), once with the integer messages that were counted
+and once with two float64 per bin. The same model's forecast for the paper's clusters goes with it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import bitgrove
 from bitgrove.binning import find_edges
 from bitgrove.distributed import CountingComm, ThreadComm, run_threads
-from bitgrove.paper import lineup
+from bitgrove.paper import lineup, scaling_forecast
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.machine import markdown_table
 from bitgrove.paper.pictures import COLORS
+from bitgrove.paper.scaling_model import FLOAT_BYTES, Traffic, fit, measured
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove
 from bitgrove.paper.task import Task
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from bitgrove.callbacks import TrainingState
 
 RANKS = (1, 2, 4, 8, 16)
-_BANDWIDTH = 1e9  # bytes per second: the paper's 8 Gbit/s
-_LATENCY = 50e-6  # seconds per collective and doubling of ranks
-_FLOAT_BYTES = 16  # of a bin: two float64
 
 
 class TreeMeter:
@@ -88,6 +86,7 @@ def measure(cell: Cell, bench: Bench) -> Result:
         "bytes": sent,
         "collectives": calls,
         "histograms": sum(info.accumulator_widths.values()) / n_trees,
+        "rounds": sum(info.rounds_per_tree) / n_trees,
         "ms": 1e3 * seconds[0] / n_trees,
         "bins": _n_bins(task),
     }
@@ -139,11 +138,13 @@ def report(study: Study, bench: Bench, results: Results) -> Report:
     page = (
         f"Measured with ranks as threads, {study.trees} trees:\n\n{markdown_table(header, lines)}"
         f"\n\nModel, not measurement: milliseconds per tree of {labels[1]} on n machines, of these "
-        f"communication in brackets; compute is that of one rank here, {_BANDWIDTH / 1e9:g} GB/s, "
-        f"{1e6 * _LATENCY:g} us per collective and doubling.\n\n"
+        "communication in brackets; compute is that of one rank here, communication that of the "
+        "fitted model below over links of 7.5 Gbit/s and 0.2 ms.\n\n"
         f"{markdown_table(['', *(f'{n} machines' for n in RANKS)], predicted)}"
+        f"\n\n{scaling_forecast.page()}"
     )
-    return Report(rows, page, lambda figure: _draw(figure, models), (4.5 * len(names), 3.6))
+    size = (max(9.0, 4.5 * len(names)), 10.5)
+    return Report(rows, page, lambda figure: _draw(figure, models), size)
 
 
 Times = dict[str, list[tuple[float, float]]]
@@ -151,18 +152,24 @@ Times = dict[str, list[tuple[float, float]]]
 
 def _model(runs: list[Result]) -> Times:
     """(compute, communication) in seconds per tree on n machines, with both kinds of messages."""
+    coefficients = fit([point for point in measured()[1] if not point.check])
     times: Times = {"integer messages": [], "two float64 per bin": []}
     for n, run in zip(RANKS, runs, strict=True):
         compute = 1e-3 * runs[0]["ms"] / n
-        waiting = run["collectives"] * _LATENCY * float(np.log2(n))
-        floats = run["histograms"] * run["bins"] * _FLOAT_BYTES * (n - 1) / n
+        floats = run["histograms"] * run["bins"] * FLOAT_BYTES * (n - 1) / n
         for kind, volume in (("integer messages", run["bytes"]), ("two float64 per bin", floats)):
-            times[kind].append((compute, waiting + volume / _BANDWIDTH))
+            traffic = Traffic(ranks=n, rounds=run["rounds"], collectives=run["collectives"],
+                              bytes=volume)  # fmt: skip
+            spoken = coefficients.comm_seconds(traffic, scaling_forecast.PAPER_LINK)
+            times[kind].append((compute, spoken))
     return times
 
 
 def _draw(figure: Figure, models: dict[str, Times]) -> None:
-    axes = figure.subplots(1, len(models), squeeze=False)[0]
+    parts: Any = figure.subfigures(2, 1, height_ratios=(1, 2.6))
+    above, below = parts
+    scaling_forecast.draw(below)
+    axes = above.subplots(1, len(models), squeeze=False)[0]
     for ax, (name, kinds) in zip(axes, models.items(), strict=True):
         for k, (kind, times) in enumerate(kinds.items()):
             total, spoken = ([1e3 * (c + t) for c, t in times], [1e3 * t for _, t in times])
@@ -170,7 +177,7 @@ def _draw(figure: Figure, models: dict[str, Times]) -> None:
             ax.plot(RANKS[1:], spoken[1:], "--", color=COLORS[k], label="communication only")
         first = next(iter(kinds.values()))[0][0]
         ax.plot(RANKS, [1e3 * first / n for n in RANKS], ":", color="#555555", label="ideal")
-        ax.set(xscale="log", yscale="log", xlabel="machines", title=f"{name} (model)")
+        ax.set(xscale="log", yscale="log", xlabel="machines", title=f"{name}, this run")
         ax.set_xticks(RANKS, [str(n) for n in RANKS])
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("ms per tree")
