@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -33,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from shaped_network import COUNTER, MPI_OVER_TCP, address, inside, network
+from shaped_network import COUNTER, address, inside, mpi_ranks, network
 
 FLOAT64_BIN, FLOAT32_BIN = 16, 8  # gradient and hessian of one bin
 
@@ -143,17 +142,9 @@ def run_lightgbm(spec: dict[str, Any], rank: int) -> dict[str, Any]:
 
 
 def launch_bitgrove(spec: dict[str, Any]) -> dict[str, Any]:
-    place = [] if spec["one_machine"] else inside("$PMI_RANK")
-    worker = [*place, sys.executable, __file__, "--worker", "bitgrove"]
-    folders = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    mpiexec = shutil.which("mpiexec", path=folders) or "mpiexec"
-    command = [mpiexec, "-n", str(spec["ranks"]), "sh", "-c", f"exec {' '.join(worker)}"]
-    env = {**os.environ, "SPEC": json.dumps(spec), "OMP_NUM_THREADS": "1"}
-    env |= {} if spec["one_machine"] else MPI_OVER_TCP
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-3000:])
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    program = [sys.executable, __file__, "--worker", "bitgrove"]
+    env, apart = {"SPEC": json.dumps(spec)}, not spec["one_machine"]
+    return json.loads(mpi_ranks(spec["ranks"], program, env, apart=apart))
 
 
 def launch_lightgbm(spec: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ interface (COUNTER, seen from inside of its namespace); rates are those of tc's 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,13 +56,18 @@ def network(n: int, gbit: float | None, delay: float = 0.0) -> Iterator[None]:
         yield
 
 
-def mpi_ranks(n: int, program: list[str], env: dict[str, str]) -> str:
-    """Runs the program as n MPI ranks over TCP, each in its namespace; the last line printed."""
-    mpiexec = Path(sys.executable).with_name("mpiexec")
-    words = " ".join([*inside("$PMI_RANK"), *program])
+def mpi_ranks(n: int, program: list[str], env: dict[str, str], *, apart: bool = True) -> str:
+    """Runs the program as n MPI ranks and returns the last line printed.
+
+    apart: each in its namespace, over TCP; else on one machine as MPI likes it.
+    """
+    folders = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    mpiexec = shutil.which("mpiexec", path=folders) or "mpiexec"
+    words = " ".join([*(inside("$PMI_RANK") if apart else []), *program])
+    network_env = MPI_OVER_TCP if apart else {}
     done = subprocess.run(
-        [str(mpiexec), "-n", str(n), "sh", "-c", f"exec {words}"],
-        env={**os.environ, **MPI_OVER_TCP, "OMP_NUM_THREADS": "1", **env},
+        [mpiexec, "-n", str(n), "sh", "-c", f"exec {words}"],
+        env={**os.environ, **network_env, "OMP_NUM_THREADS": "1", **env},
         capture_output=True,
         text=True,
         timeout=600,
