@@ -205,11 +205,11 @@ def measure(args: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
                     key = (system, ranks, bits)
                     if "failed" in result:
                         failures[key].append(result["failed"])
+                        print(f"{key}: {result['failed']}", file=sys.stderr, flush=True)
                         continue
                     if key not in found or result["seconds"] < found[key]["seconds"]:
                         found[key] = {"system": system, "ranks": ranks, "bits": bits, **result}
-                    print(".", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+                    print(f"{key}: {result['seconds']:.4f} s", file=sys.stderr, flush=True)
     for (system, ranks, bits), reasons in failures.items():
         print(f"{system}, {bits or 'full'} bits, {ranks} ranks: {len(reasons)} of {args.repeats} "
               f"runs failed: {'; '.join(sorted(set(reasons)))}")  # fmt: skip
