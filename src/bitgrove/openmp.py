@@ -14,7 +14,7 @@ import os
 from bitgrove.threads import available_cores
 
 # Waking threads takes time in proportion to their number, so many cores spin a little longer.
-_SPIN_PER_CORE = 3000
+_SPIN_PER_CORE = 1000
 
 
 def load_core() -> None:
