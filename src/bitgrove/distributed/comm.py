@@ -79,6 +79,27 @@ class SoloComm:
         """Nobody to ask."""
 
 
+class WrappedComm:
+    """A Comm around another one, whose ranks, patience and failures are its own."""
+
+    def __init__(self, comm: Comm) -> None:
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+
+    @property
+    def timeout(self) -> float:
+        return self.comm.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self.comm.timeout = seconds
+
+    def fail(self, reason: str) -> None:
+        self.comm.fail(reason)
+
+    def check(self) -> None:
+        self.comm.check()
+
+
 @contextmanager
 def fails_together(comm: Comm) -> Iterator[None]:
     """Whatever is raised inside ends the work of every rank, with this rank and the reason."""

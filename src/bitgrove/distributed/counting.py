@@ -13,27 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from bitgrove.distributed.comm import Array, Comm
+from bitgrove.distributed.comm import Array, Comm, WrappedComm
 
 T = TypeVar("T")
 
 
-class CountingComm:
+class CountingComm(WrappedComm):
     """The semantics of Comm; `calls` and `sent_bytes` by collective, `seconds` in all of them."""
 
     def __init__(self, comm: Comm) -> None:
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        super().__init__(comm)
         self.calls: Counter[str] = Counter()
         self.sent_bytes: Counter[str] = Counter()
         self.seconds = 0.0
-
-    @property
-    def timeout(self) -> float:
-        return self.comm.timeout
-
-    @timeout.setter
-    def timeout(self, seconds: float) -> None:
-        self.comm.timeout = seconds
 
     def _count(self, name: str, n_bytes: float, call: Callable[[], T]) -> T:
         started = time.perf_counter()
@@ -62,9 +54,3 @@ class CountingComm:
     def broadcast(self, values: Array, root: int = 0) -> Array:
         n_bytes = values.nbytes * (self.size - 1) if self.rank == root else 0
         return self._count("broadcast", n_bytes, lambda: self.comm.broadcast(values, root))
-
-    def fail(self, reason: str) -> None:
-        self.comm.fail(reason)
-
-    def check(self) -> None:
-        self.comm.check()

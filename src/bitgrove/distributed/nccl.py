@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.cuda_memory import DeviceMemory
 from bitgrove.backends.cuda_module import find_device, import_cupy
-from bitgrove.distributed.comm import Array, Comm, gather_facts
+from bitgrove.distributed.comm import Array, Comm, WrappedComm, gather_facts
 from bitgrove.errors import ParameterError, RankFailure, TrainingError, everywhere
 
 I64 = NDArray[np.int64]
@@ -50,20 +50,12 @@ class Channel(Protocol):
         """Ends whatever is under way; the channel is then used up."""
 
 
-class NcclComm:
+class NcclComm(WrappedComm):
     """The semantics of the Comm that it wraps, and sum_histograms()."""
 
     def __init__(self, comm: Comm, channel: Channel) -> None:
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        super().__init__(comm)
         self._channel = channel
-
-    @property
-    def timeout(self) -> float:
-        return self.comm.timeout
-
-    @timeout.setter
-    def timeout(self, seconds: float) -> None:
-        self.comm.timeout = seconds
 
     def sum_histograms(self, pool: Any, slots: I64, rank_bins: Sequence[Bins]) -> None:
         """Sums the slots over ranks; each rank keeps the sums of its own bins, rank_bins[rank].
@@ -112,12 +104,6 @@ class NcclComm:
 
     def broadcast(self, values: Array, root: int = 0) -> Array:
         return self.comm.broadcast(values, root)
-
-    def fail(self, reason: str) -> None:
-        self.comm.fail(reason)
-
-    def check(self) -> None:
-        self.comm.check()
 
 
 def nccl(comm: Comm, device: str = "cuda") -> NcclComm:
