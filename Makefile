@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CORE_SOURCES := $(wildcard cpp/*.cpp cpp/*.h src/bitgrove/kernels/shared/*.h) CMakeLists.txt pyproject.toml
+CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 
 .PHONY: demo test test-cuda lint unit docs wheel bench same-bits clean
 

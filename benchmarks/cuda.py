@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 import bitgrove as bg
-from bitgrove.backends.cuda import CudaBackend
-from bitgrove.demo_data import make_higgs_like
+from bitgrove.backends.cuda.backend import CudaBackend
+from bitgrove.cli.demo_data import make_higgs_like
 from bitgrove.paper.task import Array, Task, score
 from reporting import machine, markdown_table
 from same_bits import cases

@@ -23,7 +23,7 @@ import numpy as np
 from distributed import Client, LocalCluster, get_worker, wait
 
 import bitgrove.dask
-from bitgrove.demo_data import make_higgs_like
+from bitgrove.cli.demo_data import make_higgs_like
 from bitgrove.paper.machine import machine, markdown_table
 
 _TOPIC = "bitgrove-benchmark"

@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 
 import bitgrove as bg
-from bitgrove.demo_data import make_higgs_like
+from bitgrove.cli.demo_data import make_higgs_like
 from reporting import machine, markdown_table
 
 FEATURES = 28

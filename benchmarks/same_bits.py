@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import bitgrove
-from bitgrove.demo_data import (
+from bitgrove.cli.demo_data import (
     make_higgs_like,
     make_multiclass_like,
     make_ranking_like,
     make_regression_like,
 )
 from bitgrove.distributed import ThreadComm, run_threads
-from bitgrove.simd import simd_level
+from bitgrove.machine.simd import simd_level
 from reporting import machine, markdown_table
 
 Array = NDArray[Any]

@@ -81,14 +81,14 @@ def load(name: str, data_dir: Path | None, max_rows: int | None = None) -> Task:
 
 def higgs_like(n_rows: int, n_test: int = 100_000) -> Task:
     """The synthetic HIGGS-shaped problem: 28 features, binary."""
-    from bitgrove.demo_data import make_higgs_like
+    from bitgrove.cli.demo_data import make_higgs_like
 
     return _two_seeds("higgs_like", "binary", make_higgs_like, n_rows, n_test)
 
 
 def wide_binary(n_rows: int, n_features: int, n_test: int = 10_000) -> Task:
     """The synthetic regression problem cut at its median: any number of features, binary."""
-    from bitgrove.demo_data import make_regression_like
+    from bitgrove.cli.demo_data import make_regression_like
 
     X, y = make_regression_like(n_rows + n_test, n_features, 0)
     label = (y > np.median(y[:n_rows])).astype(np.float32)
@@ -163,7 +163,7 @@ def _sizes(query: Array) -> Array:
 
 
 def _generate(name: str, n_rows: int) -> Task:
-    from bitgrove import demo_data
+    from bitgrove.cli import demo_data
 
     n_test = max(n_rows // 5, 1)
     if name == "higgs_like":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 import bitgrove as bg
-from bitgrove.demo_data import make_higgs_like
+from bitgrove.cli.demo_data import make_higgs_like
 from reporting import machine, markdown_table
 
 

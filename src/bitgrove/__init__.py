@@ -1,11 +1,10 @@
 """bitgrove: gradient boosted trees trained in integers, with the same bits everywhere."""
 
 # ruff: noqa: E402 -- the core is loaded before anything imports it
-from bitgrove.openmp import load_core
+from bitgrove.machine.openmp import load_core
 
 load_core()
 
-from bitgrove.boosting import TrainInfo, train
 from bitgrove.callbacks import (
     checkpoint,
     early_stopping,
@@ -13,7 +12,7 @@ from bitgrove.callbacks import (
     progress_bar,
     record_evaluation,
 )
-from bitgrove.dataset import Dataset
+from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
     DataError,
@@ -23,7 +22,9 @@ from bitgrove.errors import (
     TrainingError,
 )
 from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
-from bitgrove.model import Model, load
+from bitgrove.model.model import Model, load
+from bitgrove.training.booster import TrainInfo
+from bitgrove.training.train import train
 
 __version__ = "0.1.0"
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from bitgrove.cli import main
+from bitgrove.cli.main import main
 
 sys.exit(main())

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from bitgrove.errors import ParameterError
 
 if TYPE_CHECKING:
-    from bitgrove.boosting import Booster
+    from bitgrove.training.booster import Booster
 
 
 @dataclass(frozen=True)

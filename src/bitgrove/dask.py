@@ -22,10 +22,10 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove import estimators
-from bitgrove.dataset import column_names, default_names
+from bitgrove.data.dataset import column_names, default_names
+from bitgrove.data.given_rows import Rows
 from bitgrove.errors import DataError, DataTypeError, ParameterError
-from bitgrove.given_rows import Rows
-from bitgrove.model import load
+from bitgrove.model.model import load
 from bitgrove.params import resolve
 
 try:
@@ -35,9 +35,9 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError(f"bitgrove.dask needs Dask: pip install 'bitgrove[dask]' ({error})") from None
 
-from bitgrove.distributed.dask_data import Part, is_collection, load_parts, whole_rows
-from bitgrove.distributed.dask_rows import check_queries, facts_of, learn_classes, to_dataset
-from bitgrove.distributed.dask_training import Job, train_on_workers
+from bitgrove.distributed.dask.data import Part, is_collection, load_parts, whole_rows
+from bitgrove.distributed.dask.rows import check_queries, facts_of, learn_classes, to_dataset
+from bitgrove.distributed.dask.training import Job, train_on_workers
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -16,15 +16,16 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bitgrove.boosting import TrainInfo, train
 from bitgrove.callbacks import Callback
-from bitgrove.dataset import Dataset
-from bitgrove.device_tables import is_on_gpu, on_host
+from bitgrove.data.dataset import Dataset
+from bitgrove.data.device_tables import is_on_gpu, on_host
+from bitgrove.data.given_rows import Rows, pairs_of, query_sizes, with_each
 from bitgrove.errors import DataError, ParameterError
-from bitgrove.files import PathLike
-from bitgrove.given_rows import Rows, pairs_of, query_sizes, with_each
-from bitgrove.model import Model
+from bitgrove.machine.files import PathLike
+from bitgrove.model.model import Model
 from bitgrove.params import BY_NAME, TrainParams, resolve
+from bitgrove.training.booster import TrainInfo
+from bitgrove.training.train import train
 
 if TYPE_CHECKING:
     from typing_extensions import Self

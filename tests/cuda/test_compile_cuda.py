@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bitgrove.backends.cuda_module import OPTIONS, kernel_files, kernel_source
+from bitgrove.backends.cuda.module import OPTIONS, kernel_files, kernel_source
 
 # What CuPy adds; for an A100, and for an H100 or H200.
 CUPY_OPTIONS = ("-ftz=true",)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from bitgrove import _core
-from bitgrove.backends.cuda_memory import DeviceMemory, Pool
-from bitgrove.backends.cuda_module import Kernels, find_device
+from bitgrove.backends.cuda.memory import DeviceMemory, Pool
+from bitgrove.backends.cuda.module import Kernels, find_device
 from bitgrove.errors import DeviceMemoryError, ParameterError, TrainingError
 from bitgrove.params import resolve
 
@@ -78,7 +78,7 @@ class OneDevice(nullcontext[None]):
 
 
 def test_not_enough_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitgrove.backends.cuda_memory.POOL", Pool())
+    monkeypatch.setattr("bitgrove.backends.cuda.memory.POOL", Pool())
     memory = DeviceMemory(fake_cupy(1, Device=OneDevice))
     memory.require(2**30, "this")
     with pytest.raises(DeviceMemoryError, match=r"this needs about 1\.5 GiB.*1\.0 are free"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bitgrove.errors import DataError, ParameterError
-from bitgrove.model import Model
+from bitgrove.model.model import Model
 from cases import CASES
 
 NAMES = ["binary 2 bits", "regression weighted", "multiclass", "ranking", "early stopping"]

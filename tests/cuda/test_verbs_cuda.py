@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.reference import ReferenceBackend
-from bitgrove.binning import BinMapper
+from bitgrove.data.binning import BinMapper
+from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, Queries, discounts
-from bitgrove.splits import GainRules
-from bitgrove.tree import Tree
+from bitgrove.training.splits import GainRules
 from kernel_cases import binned, mapper_of, pack_rows
 
 REFERENCE = ReferenceBackend()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from distributed import Client, Security, wait
 
-from bitgrove.distributed.dask_comm import DaskComm, end_training, open_post_office
+from bitgrove.distributed.dask.comm import DaskComm, end_training, open_post_office
 from bitgrove.errors import RankFailure, TrainingError
 from dask_cases import cluster_of
 

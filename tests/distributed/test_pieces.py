@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bitgrove as bg
+from bitgrove.data.row_ids import RowRun, number_rows, row_ids
 from bitgrove.distributed import SoloComm, ThreadComm, run_threads
 from bitgrove.errors import DataError
-from bitgrove.row_ids import RowRun, number_rows, row_ids
 from cases import Case
 
 
@@ -120,7 +120,7 @@ def test_neighbours_are_one_run() -> None:
 
 
 def test_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitgrove.dataset.MAX_ROWS", 5)
+    monkeypatch.setattr("bitgrove.data.dataset.MAX_ROWS", 5)
     piece = bg.Dataset(np.zeros((3, 1)), np.zeros(3))
     with pytest.raises(DataError, match="6 rows"):
         bg.Dataset.joined([piece, piece], [0, 1])

@@ -46,7 +46,7 @@ def test_small_histogram_pool(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """With room for two histograms only, nodes are rebuilt instead of subtracted."""
     case = CASES[name]()
     digest = case.train().digest()
-    import bitgrove.boosting as boosting
+    import bitgrove.training.booster as boosting
 
     class TinyPool(boosting.HistogramPool):
         def __init__(self, *args: object, n_slots: int = 2) -> None:
@@ -62,9 +62,9 @@ def test_small_histogram_pool(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_predictions_equal_training_scores(case: Case) -> None:
     """Raw predictions are the scores training ended with, to the last bit."""
-    from bitgrove.boosting import Booster
-    from bitgrove.dataset import Dataset
+    from bitgrove.data.dataset import Dataset
     from bitgrove.params import resolve
+    from bitgrove.training.booster import Booster
 
     params = {k: v for k, v in case.params.items() if k != "early_stopping_rounds"}
     dataset = Dataset(case.X, case.y, weight=case.weight, group=case.group)

@@ -17,7 +17,7 @@ def make_backend(params: TrainParams) -> Backend:
 
         return ReferenceBackend()
     if params.device.startswith("cuda"):
-        from bitgrove.backends.cuda import CudaBackend
+        from bitgrove.backends.cuda.backend import CudaBackend
 
         return CudaBackend(params)
     from bitgrove.backends.cpu import CpuBackend
@@ -27,6 +27,6 @@ def make_backend(params: TrainParams) -> Backend:
 
 def give_back_memory() -> None:
     """After a training: memory that devices keep for the next one goes back to the system."""
-    cuda_memory = sys.modules.get("bitgrove.backends.cuda_memory")  # without it, nothing was used
+    cuda_memory = sys.modules.get("bitgrove.backends.cuda.memory")  # without it, nothing was used
     if cuda_memory is not None:
         cuda_memory.POOL.give_back()

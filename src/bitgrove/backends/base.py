@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from bitgrove.binning import BinMapper
+    from bitgrove.data.binning import BinMapper
+    from bitgrove.model.tree import Tree
     from bitgrove.objectives import Objective, Queries
-    from bitgrove.splits import GainRules, SplitInfos
-    from bitgrove.tree import Tree
+    from bitgrove.training.splits import GainRules, SplitInfos
 
 I64 = NDArray[np.int64]
 

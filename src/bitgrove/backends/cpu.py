@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.backends.base import TreeWork
-from bitgrove.binning import BinMapper
+from bitgrove.data.binning import BinMapper
+from bitgrove.machine.simd import simd_level
+from bitgrove.machine.threads import resolve_threads
+from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, Queries
-from bitgrove.simd import simd_level
-from bitgrove.splits import SPLIT_INFO, GainRules, SplitInfos
-from bitgrove.threads import resolve_threads
-from bitgrove.tree import Tree
+from bitgrove.training.splits import SPLIT_INFO, GainRules, SplitInfos
 
 Array = NDArray[Any]
 I64 = NDArray[np.int64]

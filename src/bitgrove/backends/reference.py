@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import TreeWork
-from bitgrove.binning import BinMapper
-from bitgrove.exact_math import (
+from bitgrove.arithmetic.exact_math import (
     numpy_exp,
     numpy_log,
     numpy_sigmoid,
     numpy_to_gradient,
     row_hash,
 )
+from bitgrove.backends.base import TreeWork
+from bitgrove.data.binning import BinMapper
+from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, Queries
-from bitgrove.splits import GainRules, SplitInfos, no_splits
-from bitgrove.tree import Tree
+from bitgrove.training.splits import GainRules, SplitInfos, no_splits
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]

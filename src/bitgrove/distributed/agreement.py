@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bitgrove.dataset import Dataset
+from bitgrove.data.dataset import Dataset
 from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError, ParameterError, TrainingError, everywhere
-from bitgrove.model import Model
+from bitgrove.model.model import Model
 from bitgrove.params import TrainParams
 
 # They change neither the model nor the order of the collectives: each rank may have its own.

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.data.tables import column, listed
 from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError
-from bitgrove.tables import column, listed
-from bitgrove.threads import available_cores
+from bitgrove.machine.threads import available_cores
 
 if TYPE_CHECKING:
     import pyarrow as pa

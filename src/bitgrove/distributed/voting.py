@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.base import Backend, TreeWork
 from bitgrove.distributed.comm import Comm
-from bitgrove.splits import SplitInfos, best_of_ranks, no_splits
+from bitgrove.training.splits import SplitInfos, best_of_ranks, no_splits
 
 
 class Voting:

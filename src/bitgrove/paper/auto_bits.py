@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bitgrove.boosting import Booster
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
@@ -25,6 +24,7 @@ from bitgrove.paper.task import HIGHER_IS_BETTER, best, score
 from bitgrove.params import resolve
 from bitgrove.theory.gain_error import rounding_errors
 from bitgrove.theory.leaves import leaf_of_rows
+from bitgrove.training.booster import Booster
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bitgrove.files import write_atomically
+from bitgrove.machine.files import write_atomically
 from bitgrove.paper.study import Bench, Study
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bitgrove.errors import ParameterError
-from bitgrove.threads import resolve_threads
+from bitgrove.machine.threads import resolve_threads
 
 WHAT = {
     "table2": "accuracy by bits, rounding and refit, beside other libraries",

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bitgrove.arithmetic.exact_math import hash_key, row_hash
 from bitgrove.errors import DataError
-from bitgrove.exact_math import hash_key, row_hash
 from bitgrove.paper import generators, loaders
 from bitgrove.paper.task import Array, Task
 

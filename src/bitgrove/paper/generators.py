@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from bitgrove.demo_data import make_higgs_like
+from bitgrove.cli.demo_data import make_higgs_like
 from bitgrove.paper.encoding import encode_categories
 from bitgrove.paper.task import Array, Task
 

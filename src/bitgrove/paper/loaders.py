@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from bitgrove.data.tables import arrow
 from bitgrove.errors import DataError
 from bitgrove.paper.encoding import encode_categories
 from bitgrove.paper.task import Array, Task
-from bitgrove.tables import arrow
 
 _PIECE = 64 << 20  # bytes of text at a time
 _CRITEO_TRAIN, _CRITEO_TEST = 41_256_555, 4_584_061

@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from bitgrove.errors import ParameterError
-from bitgrove.files import write_atomically
+from bitgrove.machine.files import write_atomically
 from bitgrove.paper.cells import Experiment, Measured, Report
 from bitgrove.paper.study import Study
 from bitgrove.paper.workers import measure_all

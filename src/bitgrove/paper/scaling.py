@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import bitgrove
-from bitgrove.binning import find_edges
+from bitgrove.data.binning import find_edges
 from bitgrove.distributed import CountingComm, ThreadComm, run_threads
 from bitgrove.paper import lineup, scaling_forecast
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results

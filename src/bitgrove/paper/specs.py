@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from bitgrove import tables
+from bitgrove.arithmetic.exact_math import hash_key, row_hash
+from bitgrove.data import tables
 from bitgrove.errors import DataError, ParameterError
-from bitgrove.exact_math import hash_key, row_hash
 from bitgrove.paper.datasets import sample
 from bitgrove.paper.encoding import encode_categories
 from bitgrove.paper.loaders import run_lengths

@@ -139,10 +139,10 @@ class Bitgrove(System):
         """train() bins a Dataset that is not binned yet; here that happens before it."""
         import bitgrove
         from bitgrove.backends import make_backend
-        from bitgrove.boosting import bin_training_set
+        from bitgrove.data.row_ids import one_run
         from bitgrove.distributed import SoloComm
         from bitgrove.params import resolve
-        from bitgrove.row_ids import one_run
+        from bitgrove.training.booster import bin_training_set
 
         data = bitgrove.Dataset(
             task.X_train, task.y_train, weight=task.weight_train, group=task.group_train

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bitgrove.demo_data import make_regression_like
+from bitgrove.cli.demo_data import make_regression_like
 from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results, failures, finished
 from bitgrove.paper.machine import markdown_table

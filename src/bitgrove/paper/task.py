@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.distributed.comm import SoloComm
-from bitgrove.metrics import EvalData, make_metric
 from bitgrove.objectives import label_gains
+from bitgrove.objectives.metrics import EvalData, make_metric
 from bitgrove.params import TrainParams
 
 Array = NDArray[Any]

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bitgrove.backends.base import TreeWork
-from bitgrove.boosting import Booster
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results, failures, finished
@@ -20,6 +19,7 @@ from bitgrove.paper.machine import markdown_table
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove, Prepared, Settings
 from bitgrove.params import resolve
+from bitgrove.training.booster import Booster
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bitgrove.boosting import Booster
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.machine import markdown_table
@@ -19,6 +18,7 @@ from bitgrove.paper.pictures import COLORS, grid, panels
 from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove
 from bitgrove.params import resolve
+from bitgrove.training.booster import Booster
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

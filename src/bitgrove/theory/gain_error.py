@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends.reference import ReferenceBackend
-from bitgrove.boosting import Booster
-from bitgrove.dataset import Dataset
+from bitgrove.data.dataset import Dataset
+from bitgrove.data.row_ids import one_run
+from bitgrove.data.sampling import rounding_key
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import ParameterError
-from bitgrove.model import Model
+from bitgrove.model.model import Model
+from bitgrove.model.tree import Tree
 from bitgrove.params import TrainParams, resolve
-from bitgrove.quantize import quantize
-from bitgrove.row_ids import one_run
-from bitgrove.sampling import rounding_key
 from bitgrove.theory.bounds import gain_error_bound, hessian_gain_error_bound, units
 from bitgrove.theory.leaves import (
     ABS_GRAD,
@@ -34,7 +33,8 @@ from bitgrove.theory.leaves import (
     sum_leaves,
     tree_sums,
 )  # fmt: skip
-from bitgrove.tree import Tree
+from bitgrove.training.booster import Booster
+from bitgrove.training.quantize import quantize
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.data.sampling import row_sample, select_rows
 from bitgrove.distributed.comm import Comm, SoloComm
-from bitgrove.sampling import row_sample, select_rows
+from bitgrove.model.tree import Tree
 from bitgrove.theory.bounds import gamma
-from bitgrove.tree import Tree
 
 if TYPE_CHECKING:
-    from bitgrove.boosting import Booster
     from bitgrove.callbacks import TrainingState
+    from bitgrove.training.booster import Booster
 
 F64 = NDArray[np.float64]
 ROWS, GRAD, ABS_GRAD, HESS = range(4)

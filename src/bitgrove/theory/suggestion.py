@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from bitgrove.boosting import train
-from bitgrove.dataset import Dataset
+from bitgrove.data.dataset import Dataset
 from bitgrove.errors import DataError, DataTypeError, ParameterError
-from bitgrove.model import Model
+from bitgrove.model.model import Model
 from bitgrove.params import resolve
 from bitgrove.theory.gain_error import measure_gain_errors
+from bitgrove.training.train import train
 
 BITS = range(2, 9)
 

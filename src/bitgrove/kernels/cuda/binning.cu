@@ -17,30 +17,36 @@ struct Binned {
 BG_FN double widen(float x) {
   const int32_t bits = __float_as_int(x);
   if ((bits & 0x7F800000) != 0) return static_cast<double>(x);
-  const double magnitude = static_cast<double>(bits & 0x007FFFFF) * 1.401298464324817e-45;  // 2^-149
+  const double magnitude =
+      static_cast<double>(bits & 0x007FFFFF) * 1.401298464324817e-45;  // 2^-149
   return bits < 0 ? -magnitude : magnitude;
 }
 BG_FN double widen(double x) { return x; }
 
-// Rows [first_row, first_row + n) of features [first_feature, first_feature + gridDim.y); strides in elements.
+// Rows [first_row, first_row + n) of features [first_feature, first_feature + gridDim.y); strides
+// in elements.
 template <class Real>
-__device__ void bin_values(const Real* values, int64_t row_stride, int64_t feature_stride, int64_t n, int64_t first_row,
-                           int64_t first_feature, const double* edge_values, const int64_t* edge_offset,
-                           const Binned& out, int32_t* any_missing) {
+__device__ void bin_values(const Real* values, int64_t row_stride, int64_t feature_stride,
+                           int64_t n, int64_t first_row, int64_t first_feature,
+                           const double* edge_values, const int64_t* edge_offset, const Binned& out,
+                           int32_t* any_missing) {
   __shared__ double edges[BINS_PER_FEATURE];
   const int64_t feature = first_feature + blockIdx.y;
   const int64_t first_edge = edge_offset[feature];
   const int n_edges = static_cast<int>(edge_offset[feature + 1] - first_edge);
   for (int e = threadIdx.x; e < BINS_PER_FEATURE; e += THREADS)
-    edges[e] = e < n_edges ? edge_values[first_edge + e] : __longlong_as_double(0x7FF0000000000000ll);
+    edges[e] =
+        e < n_edges ? edge_values[first_edge + e] : __longlong_as_double(0x7FF0000000000000ll);
   __syncthreads();
-  const int tile = static_cast<int>(feature / TILE_FEATURES), n_features = static_cast<int>(out.n_features);
+  const int tile = static_cast<int>(feature / TILE_FEATURES),
+            n_features = static_cast<int>(out.n_features);
   const int64_t stride = TileView::stride_of(tile, n_features);
   uint8_t* tile_rows = out.tiles + TileView::offset_of(tile, out.n_rows) + feature % TILE_FEATURES;
   uint8_t* column = out.columns + feature * out.column_stride;
   const Real* mine = values + blockIdx.y * feature_stride;
   for (int k = 0; k < ROWS_PER_THREAD; ++k) {
-    const int64_t i = (static_cast<int64_t>(blockIdx.x) * ROWS_PER_THREAD + k) * THREADS + threadIdx.x;
+    const int64_t i =
+        (static_cast<int64_t>(blockIdx.x) * ROWS_PER_THREAD + k) * THREADS + threadIdx.x;
     if (i >= n) return;
     const double x = widen(mine[i * row_stride]);
     const bool is_missing = x != x;
@@ -55,13 +61,15 @@ __device__ void bin_values(const Real* values, int64_t row_stride, int64_t featu
 
 using namespace bitgrove;
 
-#define BIN_KERNEL(NAME, REAL)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                                          \
-      NAME(const REAL* values, int64_t row_stride, int64_t feature_stride, int64_t n, int64_t first_row,         \
-           int64_t first_feature, const double* edge_values, const int64_t* edge_offset, uint8_t* tiles,         \
-           uint8_t* columns, int64_t n_rows, int64_t n_features, int64_t column_stride, int32_t* any_missing) {  \
-    bin_values<REAL>(values, row_stride, feature_stride, n, first_row, first_feature, edge_values, edge_offset,  \
-                     Binned{tiles, columns, n_rows, n_features, column_stride}, any_missing);                    \
+#define BIN_KERNEL(NAME, REAL)                                                                     \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                            \
+      NAME(const REAL* values, int64_t row_stride, int64_t feature_stride, int64_t n,              \
+           int64_t first_row, int64_t first_feature, const double* edge_values,                    \
+           const int64_t* edge_offset, uint8_t* tiles, uint8_t* columns, int64_t n_rows,           \
+           int64_t n_features, int64_t column_stride, int32_t* any_missing) {                      \
+    bin_values<REAL>(values, row_stride, feature_stride, n, first_row, first_feature, edge_values, \
+                     edge_offset, Binned{tiles, columns, n_rows, n_features, column_stride},       \
+                     any_missing);                                                                 \
   }
 
 BIN_KERNEL(bin_float32, float)

@@ -10,7 +10,9 @@ namespace bitgrove {
 constexpr int THREADS = 256;
 constexpr int BUCKETS = 2048;  // exponent and three mantissa bits
 
-BG_FN uint32_t magnitude_bits(float x) { return static_cast<uint32_t>(__float_as_int(x)) & 0x7FFFFFFFu; }
+BG_FN uint32_t magnitude_bits(float x) {
+  return static_cast<uint32_t>(__float_as_int(x)) & 0x7FFFFFFFu;
+}
 
 BG_FN void take_maximum(uint32_t mine, uint32_t* top) {
   for (int step = WARP / 2; step > 0; step /= 2) {
@@ -22,11 +24,13 @@ BG_FN void take_maximum(uint32_t mine, uint32_t* top) {
 
 // hess may be null: it is not wanted where it is constant one.
 template <class Loss>
-__device__ void elementwise(const double* score, const double* label, const float* weight, float* grad, float* hess,
-                            double sigmoid, int64_t n_rows, uint32_t* top) {
+__device__ void elementwise(const double* score, const double* label, const float* weight,
+                            float* grad, float* hess, double sigmoid, int64_t n_rows,
+                            uint32_t* top) {
   uint32_t grad_top = 0, hess_top = 0;
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows; i += step) {
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows;
+       i += step) {
     const GradientPair pair = Loss::gradient(score[i], label[i], sigmoid);
     const double w = weight ? static_cast<double>(weight[i]) : 1.0;
     const float g = to_gradient(pair.grad * w);
@@ -46,11 +50,11 @@ __device__ void elementwise(const double* score, const double* label, const floa
 
 using namespace bitgrove;
 
-#define ELEMENTWISE_KERNEL(NAME, LOSS)                                                                         \
-  extern "C" __global__ void __launch_bounds__(THREADS) NAME(const double* score, const double* label,         \
-                                                             const float* weight, float* grad, float* hess,    \
-                                                             double sigmoid, int64_t n_rows, uint32_t* top) {  \
-    elementwise<LOSS>(score, label, weight, grad, hess, sigmoid, n_rows, top);                                 \
+#define ELEMENTWISE_KERNEL(NAME, LOSS)                                                 \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                \
+      NAME(const double* score, const double* label, const float* weight, float* grad, \
+           float* hess, double sigmoid, int64_t n_rows, uint32_t* top) {               \
+    elementwise<LOSS>(score, label, weight, grad, hess, sigmoid, n_rows, top);         \
   }
 
 ELEMENTWISE_KERNEL(binary_gradients, LogisticLoss)
@@ -58,10 +62,9 @@ ELEMENTWISE_KERNEL(squared_gradients, SquaredLoss)
 
 // scores, grad and hess are (n_classes, n_rows). One row per thread: the powers are added in the
 // order of classes, and computed again where they are used.
-extern "C" __global__ void __launch_bounds__(THREADS) softmax_gradients(const double* scores, const double* label,
-                                                                        const float* weight, float* grad, float* hess,
-                                                                        int64_t n_classes, int64_t n_rows,
-                                                                        uint32_t* top) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    softmax_gradients(const double* scores, const double* label, const float* weight, float* grad,
+                      float* hess, int64_t n_classes, int64_t n_rows, uint32_t* top) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
   const bool inside = i < n_rows;
   const int64_t row = inside ? i : 0;
@@ -70,7 +73,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_gradients(const do
     const double s = scores[k * n_rows + row];
     largest = largest < s ? s : largest;
   }
-  for (int64_t k = 0; k < n_classes; ++k) total = total + exact_exp(scores[k * n_rows + row] - largest);
+  for (int64_t k = 0; k < n_classes; ++k)
+    total = total + exact_exp(scores[k * n_rows + row] - largest);
   const double w = weight ? static_cast<double>(weight[row]) : 1.0;
   const double factor = static_cast<double>(n_classes) / static_cast<double>(n_classes - 1);
   for (int64_t k = 0; k < n_classes; ++k) {
@@ -86,7 +90,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_gradients(const do
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) max_magnitude(const float* values, int64_t n, uint32_t* top) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    max_magnitude(const float* values, int64_t n, uint32_t* top) {
   uint32_t mine = 0;
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n; i += step)
@@ -94,7 +99,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) max_magnitude(const float*
   take_maximum(mine, top);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) count_magnitudes(const float* values, int64_t n, int64_t* counts) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    count_magnitudes(const float* values, int64_t n, int64_t* counts) {
   __shared__ uint32_t local[BUCKETS];  // a block sees fewer than 2^32 rows
   for (int b = threadIdx.x; b < BUCKETS; b += THREADS) local[b] = 0;
   __syncthreads();

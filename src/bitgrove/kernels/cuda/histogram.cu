@@ -83,12 +83,13 @@ struct Local<3> {
 
 // Lanes per row: 8, 4, 2 or 1 for tiles of 32, 16, 8 or 4 bytes per row.
 template <class Row, int Words, int Lanes>
-__device__ void accumulate(const Source& source, const typename Row::Sum* packed, const uint8_t* tile,
-                           int64_t begin, int64_t end, uint32_t* local) {
+__device__ void accumulate(const Source& source, const typename Row::Sum* packed,
+                           const uint8_t* tile, int64_t begin, int64_t end, uint32_t* local) {
   const int lane = threadIdx.x % WARP, group = lane % Lanes, turn = lane / Lanes;
   const uint32_t* bins = reinterpret_cast<const uint32_t*>(tile) + group;
   uint32_t* column[4];
-  for (int s = 0; s < 4; ++s) column[s] = local + (turn / 4) * (4 * Lanes) + 4 * group + (s + turn) % 4;
+  for (int s = 0; s < 4; ++s)
+    column[s] = local + (turn / 4) * (4 * Lanes) + 4 * group + (s + turn) % 4;
   for (int64_t first = begin + (threadIdx.x / WARP) * WARP; first < end; first += blockDim.x) {
     // Lanes past the end add zeros of row 0: nothing.
     const bool inside = first + lane < end;
@@ -119,13 +120,15 @@ template <int Words>
 __device__ void rotate_columns(uint32_t* local) {
   constexpr int AT_ONCE = 4;
   const int lane = threadIdx.x % WARP, n_warps = blockDim.x / WARP;
-  for (int first = (threadIdx.x / WARP) * AT_ONCE; first < Words * BINS_PER_FEATURE; first += n_warps * AT_ONCE) {
+  for (int first = (threadIdx.x / WARP) * AT_ONCE; first < Words * BINS_PER_FEATURE;
+       first += n_warps * AT_ONCE) {
     uint32_t held[AT_ONCE];
 #pragma unroll
     for (int b = 0; b < AT_ONCE; ++b) held[b] = local[(first + b) * COLUMNS + lane];
     __syncwarp();
 #pragma unroll
-    for (int b = 0; b < AT_ONCE; ++b) local[(first + b) * COLUMNS + (lane + first + b) % COLUMNS] = held[b];
+    for (int b = 0; b < AT_ONCE; ++b)
+      local[(first + b) * COLUMNS + (lane + first + b) % COLUMNS] = held[b];
   }
 }
 
@@ -151,10 +154,11 @@ BG_FN void flush_bin(const Pool& pool, int64_t bin, int64_t grad, int64_t hess, 
 
 // offset: where the tile's features start in a slot.
 template <int Words>
-__device__ void flush(const Source& source, int tile, const uint32_t* local, const int64_t* offset, Pool pool,
-                      int64_t slot, bool alone) {
+__device__ void flush(const Source& source, int tile, const uint32_t* local, const int64_t* offset,
+                      Pool pool, int64_t slot, bool alone) {
   const int n_features = static_cast<int>(source.n_features);
-  const int n_here = TileView::features_of(tile, n_features), stride = TileView::stride_of(tile, n_features);
+  const int n_here = TileView::features_of(tile, n_features),
+            stride = TileView::stride_of(tile, n_features);
   const int lane = threadIdx.x % WARP, n_warps = blockDim.x / WARP;
   constexpr int GROUPS = BINS_PER_FEATURE / WARP;
   for (int task = threadIdx.x / WARP; task < n_here * GROUPS; task += n_warps) {
@@ -168,8 +172,9 @@ __device__ void flush(const Source& source, int tile, const uint32_t* local, con
 }
 
 template <class Row, int Words>
-__device__ void build(const Source& source, const void* packed_rows, const Pool& pool, const Build* plan,
-                      const int64_t* first_block, int64_t n_nodes, uint32_t* local) {
+__device__ void build(const Source& source, const void* packed_rows, const Pool& pool,
+                      const Build* plan, const int64_t* first_block, int64_t n_nodes,
+                      uint32_t* local) {
   const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
   const Build node = plan[block.node];
   const int64_t begin = node.begin + block.index * node.block_rows;
@@ -177,17 +182,27 @@ __device__ void build(const Source& source, const void* packed_rows, const Pool&
   const int tile = blockIdx.y;
   __shared__ int64_t offset[TILE_FEATURES + 1];
   const int n_here = TileView::features_of(tile, static_cast<int>(source.n_features));
-  if (threadIdx.x <= n_here) offset[threadIdx.x] = source.bin_offset[tile * TILE_FEATURES + threadIdx.x];
+  if (threadIdx.x <= n_here)
+    offset[threadIdx.x] = source.bin_offset[tile * TILE_FEATURES + threadIdx.x];
   auto* words = reinterpret_cast<uint4*>(local);
-  for (int i = threadIdx.x; i < Words * WORD_STRIDE / 4; i += blockDim.x) words[i] = make_uint4(0, 0, 0, 0);
+  for (int i = threadIdx.x; i < Words * WORD_STRIDE / 4; i += blockDim.x)
+    words[i] = make_uint4(0, 0, 0, 0);
   __syncthreads();
   const auto* packed = static_cast<const typename Row::Sum*>(packed_rows);
   const uint8_t* bins = source.tiles + TileView::offset_of(tile, source.n_rows);
   switch (TileView::stride_of(tile, static_cast<int>(source.n_features))) {
-    case 4: accumulate<Row, Words, 1>(source, packed, bins, begin, end, local); break;
-    case 8: accumulate<Row, Words, 2>(source, packed, bins, begin, end, local); break;
-    case 16: accumulate<Row, Words, 4>(source, packed, bins, begin, end, local); break;
-    default: accumulate<Row, Words, 8>(source, packed, bins, begin, end, local); break;
+    case 4:
+      accumulate<Row, Words, 1>(source, packed, bins, begin, end, local);
+      break;
+    case 8:
+      accumulate<Row, Words, 2>(source, packed, bins, begin, end, local);
+      break;
+    case 16:
+      accumulate<Row, Words, 4>(source, packed, bins, begin, end, local);
+      break;
+    default:
+      accumulate<Row, Words, 8>(source, packed, bins, begin, end, local);
+      break;
   }
   __syncthreads();
   rotate_columns<Words>(local);
@@ -199,15 +214,15 @@ __device__ void build(const Source& source, const void* packed_rows, const Pool&
 
 using namespace bitgrove;
 
-#define BUILD_KERNEL(WORDS, HALF_BITS, THREADS, BLOCKS)                                                      \
-  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) build_##WORDS##_##HALF_BITS(                        \
-      int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows, int64_t n_features, \
-      const int64_t* bin_offset, const int32_t* rows, const void* packed, const Build* plan,                 \
-      const int64_t* first_block, int64_t n_nodes) {                                                         \
-    extern __shared__ __align__(16) uint32_t local[];                                                                   \
-    const Source source{tiles, n_rows, n_features, bin_offset, rows};                                        \
-    build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0}, plan, first_block,        \
-                                    n_nodes, local);                                                         \
+#define BUILD_KERNEL(WORDS, HALF_BITS, THREADS, BLOCKS)                                       \
+  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) build_##WORDS##_##HALF_BITS(  \
+      int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows,      \
+      int64_t n_features, const int64_t* bin_offset, const int32_t* rows, const void* packed, \
+      const Build* plan, const int64_t* first_block, int64_t n_nodes) {                       \
+    extern __shared__ __align__(16) uint32_t local[];                                         \
+    const Source source{tiles, n_rows, n_features, bin_offset, rows};                         \
+    build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0}, plan,      \
+                                    first_block, n_nodes, local);                             \
   }
 
 BUILD_KERNEL(1, 8, 512, 3)
@@ -222,7 +237,9 @@ extern "C" __global__ void clear_slots(int64_t* pool, int64_t slot_size, const B
   const int64_t node = blockIdx.x / blocks_per_slot, part = blockIdx.x % blocks_per_slot;
   if (first_block[node + 1] - first_block[node] == 1) return;
   int64_t* slot = pool + plan[node].slot * slot_size;
-  for (int64_t i = part * blockDim.x + threadIdx.x; i < slot_size; i += blocks_per_slot * blockDim.x) slot[i] = 0;
+  for (int64_t i = part * blockDim.x + threadIdx.x; i < slot_size;
+       i += blocks_per_slot * blockDim.x)
+    slot[i] = 0;
 }
 
 struct Subtraction {
@@ -230,11 +247,12 @@ struct Subtraction {
 };
 
 // parent slot -= built slot; one subtraction serves both halves, packed or apart.
-extern "C" __global__ void subtract_slots(int64_t* pool, int64_t slot_size, const Subtraction* plan, int64_t begin,
-                                          int64_t end, int64_t blocks_per_slot) {
+extern "C" __global__ void subtract_slots(int64_t* pool, int64_t slot_size, const Subtraction* plan,
+                                          int64_t begin, int64_t end, int64_t blocks_per_slot) {
   const int64_t pair = blockIdx.x / blocks_per_slot, part = blockIdx.x % blocks_per_slot;
   int64_t* parent = pool + plan[pair].parent * slot_size;
   const int64_t* built = pool + plan[pair].built * slot_size;
-  for (int64_t i = begin + part * blockDim.x + threadIdx.x; i < end; i += blocks_per_slot * blockDim.x)
+  for (int64_t i = begin + part * blockDim.x + threadIdx.x; i < end;
+       i += blocks_per_slot * blockDim.x)
     parent[i] = Packed<32>::subtract(parent[i], built[i]);
 }

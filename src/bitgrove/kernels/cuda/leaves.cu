@@ -33,8 +33,8 @@ using namespace bitgrove;
 
 // sums (n_leaves, 2): int64 fixed point of grad * grad_unit and hess * hess_unit, rounded to even.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    leaf_sums(const int32_t* rows, const int64_t* begins, const int64_t* ends, const float* grad, const float* hess,
-              double grad_unit, double hess_unit, int64_t* sums) {
+    leaf_sums(const int32_t* rows, const int64_t* begins, const int64_t* ends, const float* grad,
+              const float* hess, double grad_unit, double hess_unit, int64_t* sums) {
   const RowRange range = row_range(begins, ends);
   if (range.begin == range.end) return;
   int64_t grad_sum = 0, hess_sum = 0;
@@ -62,7 +62,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     int32_t row[AT_ONCE];
     double score[AT_ONCE];
 #pragma unroll
-    for (int k = 0; k < AT_ONCE; ++k) row[k] = first + k * THREADS < range.end ? rows[first + k * THREADS] : -1;
+    for (int k = 0; k < AT_ONCE; ++k)
+      row[k] = first + k * THREADS < range.end ? rows[first + k * THREADS] : -1;
 #pragma unroll
     for (int k = 0; k < AT_ONCE; ++k) score[k] = row[k] >= 0 ? scores[row[k]] : 0.0;
 #pragma unroll
@@ -73,8 +74,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // Adds one tree to the scores of binned rows: validation sets, and rows left out by sampling.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    add_tree(double* scores, const uint8_t* columns, int64_t column_stride, const BinnedSplit* splits,
-             int64_t n_splits, const double* values, const int32_t* subset, int64_t n) {
+    add_tree(double* scores, const uint8_t* columns, int64_t column_stride,
+             const BinnedSplit* splits, int64_t n_splits, const double* values,
+             const int32_t* subset, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i >= n) return;
   const int64_t row = subset ? subset[i] : i;
@@ -82,7 +84,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   while (node >= 0) {
     const BinnedSplit split = splits[node];
     const int bin = columns[split.feature * column_stride + row];
-    node = goes_left(bin, split.bin, split.missing_bin, split.default_left != 0) ? split.left : split.right;
+    node = goes_left(bin, split.bin, split.missing_bin, split.default_left != 0) ? split.left
+                                                                                 : split.right;
   }
   scores[row] += values[~node];
 }

@@ -34,12 +34,10 @@ BG_FN void report(Word64* progress, int64_t n_blocks, int left, volatile int64_t
 using namespace bitgrove;
 
 // A warp owns 256 consecutive rows and takes 32 of them at a time.
-extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* __restrict__ rows,
-                                                             int32_t* __restrict__ scratch,
-                                                             const uint8_t* columns, int64_t column_stride,
-                                                             const Split* plan, const int64_t* first_block,
-                                                             int64_t n_nodes, int64_t* n_left, Word64* progress,
-                                                             int64_t* node_left) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    divide(const int32_t* __restrict__ rows, int32_t* __restrict__ scratch, const uint8_t* columns,
+           int64_t column_stride, const Split* plan, const int64_t* first_block, int64_t n_nodes,
+           int64_t* n_left, Word64* progress, int64_t* node_left) {
   const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
   const Split split = plan[block.node];
   const uint8_t* column = columns + split.feature * column_stride;
@@ -60,8 +58,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* __re
   for (int k = 0; k < ROWS_PER_LANE; ++k) bins[k] = mine[k] >= 0 ? column[mine[k]] : 0;
 #pragma unroll
   for (int k = 0; k < ROWS_PER_LANE; ++k) {
-    const bool left = mine[k] >= 0 && goes_left(bins[k], static_cast<int>(split.bin),
-                                                static_cast<int>(split.missing_bin), split.default_left != 0);
+    const bool left =
+        mine[k] >= 0 && goes_left(bins[k], static_cast<int>(split.bin),
+                                  static_cast<int>(split.missing_bin), split.default_left != 0);
     lefts[k] = __ballot_sync(ALL_LANES, left);
     left_here += __popc(lefts[k]);
   }
@@ -78,7 +77,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* __re
   for (int k = 0; k < ROWS_PER_LANE; ++k) {
     const int at = warp * WARP_ROWS + k * WARP + lane;
     const int rank = left_before + __popc(lefts[k] & lower_lanes);  // left rows before this one
-    if (at < n_block) scratch[begin + ((lefts[k] >> lane) & 1u ? rank : left_total + at - rank)] = mine[k];
+    if (at < n_block)
+      scratch[begin + ((lefts[k] >> lane) & 1u ? rank : left_total + at - rank)] = mine[k];
     left_before += __popc(lefts[k]);
   }
   if (threadIdx.x > 0) return;
@@ -87,10 +87,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) divide(const int32_t* __re
 }
 
 // Every block adds up the counts of its node itself: cheaper than a launch of its own.
-extern "C" __global__ void __launch_bounds__(THREADS) place(int32_t* __restrict__ rows,
-                                                            const int32_t* __restrict__ scratch, const Split* plan,
-                                                            const int64_t* first_block, int64_t n_nodes,
-                                                            const int64_t* n_left) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    place(int32_t* __restrict__ rows, const int32_t* __restrict__ scratch, const Split* plan,
+          const int64_t* first_block, int64_t n_nodes, const int64_t* n_left) {
   const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
   const Split split = plan[block.node];
   const int64_t* counts = n_left + (blockIdx.x - block.index);

@@ -29,8 +29,10 @@ BG_FN double leaf_value(const Forest& forest, int64_t tree, const Real* row, int
   int32_t at = forest.split_offset[tree + 1] > forest.split_offset[tree] ? 0 : -1;
   while (at >= 0) {
     const ForestSplit split = splits[at];
-    const double x = static_cast<double>(row[(split.feature_and_default & ~DEFAULT_LEFT_BIT) * stride]);
-    const bool left = x <= split.threshold || (x != x && (split.feature_and_default & DEFAULT_LEFT_BIT));
+    const double x =
+        static_cast<double>(row[(split.feature_and_default & ~DEFAULT_LEFT_BIT) * stride]);
+    const bool left =
+        x <= split.threshold || (x != x && (split.feature_and_default & DEFAULT_LEFT_BIT));
     at = left ? split.left : split.right;
   }
   return forest.values[forest.leaf_offset[tree] + ~at];
@@ -38,8 +40,8 @@ BG_FN double leaf_value(const Forest& forest, int64_t tree, const Real* row, int
 
 // scores: (n_rows, n_outputs).
 template <class Real>
-BG_FN void predict(const Real* rows, int64_t row_stride, int64_t feature_stride, int64_t n_rows, const Forest& forest,
-                   const double* base, double* scores) {
+BG_FN void predict(const Real* rows, int64_t row_stride, int64_t feature_stride, int64_t n_rows,
+                   const Forest& forest, const double* base, double* scores) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i >= n_rows) return;
   for (int64_t k = 0; k < forest.n_outputs; ++k) {
@@ -54,25 +56,28 @@ BG_FN void predict(const Real* rows, int64_t row_stride, int64_t feature_stride,
 
 using namespace bitgrove;
 
-#define PREDICT_KERNEL(NAME, REAL)                                                                              \
-  extern "C" __global__ void __launch_bounds__(THREADS) NAME(                                                   \
-      const REAL* rows, int64_t row_stride, int64_t feature_stride, int64_t n_rows, const ForestSplit* splits,  \
-      const double* values, const int64_t* split_offset, const int64_t* leaf_offset, int64_t n_trees,           \
-      int64_t n_outputs, const double* base, double* scores) {                                                  \
-    const Forest forest{splits, values, split_offset, leaf_offset, n_trees, n_outputs};                         \
-    predict(rows, row_stride, feature_stride, n_rows, forest, base, scores);                                    \
+#define PREDICT_KERNEL(NAME, REAL)                                                             \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                        \
+      NAME(const REAL* rows, int64_t row_stride, int64_t feature_stride, int64_t n_rows,       \
+           const ForestSplit* splits, const double* values, const int64_t* split_offset,       \
+           const int64_t* leaf_offset, int64_t n_trees, int64_t n_outputs, const double* base, \
+           double* scores) {                                                                   \
+    const Forest forest{splits, values, split_offset, leaf_offset, n_trees, n_outputs};        \
+    predict(rows, row_stride, feature_stride, n_rows, forest, base, scores);                   \
   }
 
 PREDICT_KERNEL(predict_float32, float)
 PREDICT_KERNEL(predict_float64, double)
 
-extern "C" __global__ void __launch_bounds__(THREADS) sigmoid_scores(double* scores, int64_t n_rows, double sigmoid) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sigmoid_scores(double* scores, int64_t n_rows, double sigmoid) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < n_rows) scores[i] = exact_sigmoid(sigmoid * scores[i]);
 }
 
 // The powers are added in the order of classes, as everywhere.
-extern "C" __global__ void __launch_bounds__(THREADS) softmax_scores(double* scores, int64_t n_rows, int64_t n_classes) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    softmax_scores(double* scores, int64_t n_rows, int64_t n_classes) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i >= n_rows) return;
   double* row = scores + i * n_classes;

@@ -28,8 +28,8 @@ __device__ void rank_rows(const double* score, int64_t n_rows, int32_t* order) {
   }
 }
 
-BG_FN FixedPair fixed_pair(const Query& q, const RankRules& rules, int64_t i, int64_t j, bool scaled,
-                           bool& upper_is_high) {
+BG_FN FixedPair fixed_pair(const Query& q, const RankRules& rules, int64_t i, int64_t j,
+                           bool scaled, bool& upper_is_high) {
   const int64_t a = q.order[i], b = q.order[j];
   if (q.label[a] == q.label[b]) return {0, 0};
   const RankPair pair = rank_pair(q, rules, a, b, i, j, scaled);
@@ -72,10 +72,11 @@ __device__ int64_t add_pairs(const Query& q, const RankRules& rules, bool scaled
 using namespace bitgrove;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    rank_gradients(const double* score, const double* label, const float* weight, const int64_t* query_offset,
-                   const double* inverse_max_dcg, const double* unit, const double* label_gain, const double* discount,
-                   double sigmoid, int64_t truncation, int64_t normalise, int32_t* order, int64_t* sums, float* grad,
-                   float* hess) {
+    rank_gradients(const double* score, const double* label, const float* weight,
+                   const int64_t* query_offset, const double* inverse_max_dcg, const double* unit,
+                   const double* label_gain, const double* discount, double sigmoid,
+                   int64_t truncation, int64_t normalise, int32_t* order, int64_t* sums,
+                   float* grad, float* hess) {
   const int64_t begin = query_offset[blockIdx.x], n_rows = query_offset[blockIdx.x + 1] - begin;
   if (n_rows == 0) return;
   order += begin;
@@ -84,12 +85,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   for (int64_t i = threadIdx.x; i < 2 * n_rows; i += THREADS) sums[i] = 0;
   __syncthreads();
   const RankRules rules{label_gain, discount, sigmoid, truncation, normalise != 0};
-  const Query q{{score + begin, label + begin, n_rows, inverse_max_dcg[blockIdx.x], unit[blockIdx.x]}, order, sums};
+  const Query q{
+      {score + begin, label + begin, n_rows, inverse_max_dcg[blockIdx.x], unit[blockIdx.x]},
+      order,
+      sums};
   const bool scaled = rules.normalise && q.score[order[0]] != q.score[order[n_rows - 1]];
   __shared__ int64_t partial[THREADS / WARP];
   __shared__ double norm;
   const int64_t total = block_sum(add_pairs(q, rules, scaled), partial);
-  if (threadIdx.x == 0) norm = rules.normalise ? query_norm(static_cast<double>(total) / q.unit) : 1.0;
+  if (threadIdx.x == 0)
+    norm = rules.normalise ? query_norm(static_cast<double>(total) / q.unit) : 1.0;
   __syncthreads();
   for (int64_t rank = threadIdx.x; rank < n_rows; rank += THREADS) {
     const int64_t row = begin + order[rank];

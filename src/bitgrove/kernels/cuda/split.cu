@@ -36,7 +36,7 @@ BG_FN PairSum<int64_t> shift_up(PairSum<int64_t> sum, int step) {
 // the sibling's were taken away, which then becomes the node's.
 template <class Layout>
 BG_FN void load_bins(typename Layout::Sum* slot, const typename Layout::Sum* sibling, int n_bins,
-                          typename Layout::Sum* mine) {
+                     typename Layout::Sum* mine) {
   const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) {
@@ -55,7 +55,8 @@ BG_FN typename Layout::Sum running_sums(typename Layout::Sum* sums, int last_bin
   typename Layout::Sum sum{}, last{};
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) {
-    last = Layout::add(last, lane * BINS_PER_LANE + k == last_bin ? sums[k] : typename Layout::Sum{});
+    last =
+        Layout::add(last, lane * BINS_PER_LANE + k == last_bin ? sums[k] : typename Layout::Sum{});
     sum = Layout::add(sum, sums[k]);
     sums[k] = sum;
   }
@@ -70,8 +71,8 @@ BG_FN typename Layout::Sum running_sums(typename Layout::Sum* sums, int last_bin
   return from_lane(last, last_bin / BINS_PER_LANE);
 }
 
-BG_FN void consider(Candidate& best, double left_grad, double left_hess, int order, const NodeSums& node,
-                    double parent_score, const GainRules& rules) {
+BG_FN void consider(Candidate& best, double left_grad, double left_hess, int order,
+                    const NodeSums& node, double parent_score, const GainRules& rules) {
   const double right_grad = node.grad - left_grad, right_hess = node.hess - left_hess;
   if (!(left_hess >= node.min_hess) || !(right_hess >= node.min_hess)) return;
   const double gain = split_gain(left_grad, left_hess, right_grad, right_hess, parent_score, rules);
@@ -81,9 +82,12 @@ BG_FN void consider(Candidate& best, double left_grad, double left_hess, int ord
 // The warp's best candidate, on every lane.
 BG_FN Candidate best_of_warp(Candidate best) {
   for (int step = WARP / 2; step > 0; step /= 2) {
-    const Candidate other{__shfl_xor_sync(ALL_LANES, best.gain, step), __shfl_xor_sync(ALL_LANES, best.left_grad, step),
-                          __shfl_xor_sync(ALL_LANES, best.left_hess, step), __shfl_xor_sync(ALL_LANES, best.order, step)};
-    if (other.gain > best.gain || (other.gain == best.gain && other.order < best.order)) best = other;
+    const Candidate other{__shfl_xor_sync(ALL_LANES, best.gain, step),
+                          __shfl_xor_sync(ALL_LANES, best.left_grad, step),
+                          __shfl_xor_sync(ALL_LANES, best.left_hess, step),
+                          __shfl_xor_sync(ALL_LANES, best.order, step)};
+    if (other.gain > best.gain || (other.gain == best.gain && other.order < best.order))
+      best = other;
   }
   return best;
 }
@@ -91,7 +95,7 @@ BG_FN Candidate best_of_warp(Candidate best) {
 // The missing bin is the last one: running sums below it are of values alone.
 template <class Layout>
 BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_missing, int feature,
-                                    const NodeSums& node, double parent_score, const GainRules& rules) {
+                               const NodeSums& node, double parent_score, const GainRules& rules) {
   const int lane = threadIdx.x % WARP, n_values = n_all - (has_missing ? 1 : 0);
   const typename Layout::Sum missing = running_sums<Layout>(sums, n_all - 1);
   const double miss_grad = static_cast<double>(Layout::grad(missing));
@@ -102,7 +106,8 @@ BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_m
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) {
     const int bin = lane * BINS_PER_LANE + k;
-    const double grad = static_cast<double>(Layout::grad(sums[k])), hess = static_cast<double>(Layout::hess(sums[k]));
+    const double grad = static_cast<double>(Layout::grad(sums[k])),
+                 hess = static_cast<double>(Layout::hess(sums[k]));
     if (has_missing && bin < n_values - 1)
       consider(best, grad + miss_grad, hess + miss_hess, 2 * bin, node, parent_score, rules);
     if (bin < n_right) consider(best, grad, hess, 2 * bin + 1, node, parent_score, rules);
@@ -110,14 +115,24 @@ BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_m
   best = best_of_warp(best);
   if (!(best.gain > NO_GAIN)) return {NO_GAIN, 0, 0, -1, 0, 0, 0};
   const bool default_left = !has_missing || best.order % 2 == 0;
-  return {best.gain, static_cast<int64_t>(best.left_grad), static_cast<int64_t>(best.left_hess),
-          feature, best.order / 2, default_left, 0};
+  return {best.gain,
+          static_cast<int64_t>(best.left_grad),
+          static_cast<int64_t>(best.left_hess),
+          feature,
+          best.order / 2,
+          default_left,
+          0};
 }
 
 // Written by other blocks: read from L2, where their writes are.
 BG_FN SplitInfo load(const SplitInfo* info) {
-  return {__ldcg(&info->gain), __ldcg(&info->left_grad), __ldcg(&info->left_hess), __ldcg(&info->feature),
-          __ldcg(&info->bin), __ldcg(&info->default_left), 0};
+  return {__ldcg(&info->gain),
+          __ldcg(&info->left_grad),
+          __ldcg(&info->left_hess),
+          __ldcg(&info->feature),
+          __ldcg(&info->bin),
+          __ldcg(&info->default_left),
+          0};
 }
 
 // One warp: the first of the best of a node's blocks, whose features ascend.
@@ -161,24 +176,26 @@ struct Features {
 };
 
 template <class Layout>
-BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node, const Features& features,
-                            int64_t feature, double parent_score, const GainRules& rules) {
+BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node,
+                       const Features& features, int64_t feature, double parent_score,
+                       const GainRules& rules) {
   if (feature >= features.last || !features.allowed[feature]) return {NO_GAIN, 0, 0, -1, 0, 0, 0};
   using Sum = typename Layout::Sum;
   const int64_t offset = features.bin_offset[feature];
   const int n_all = static_cast<int>(features.bin_offset[feature + 1] - offset);
   Sum* slot = reinterpret_cast<Sum*>(pool + node.slot * slot_size) + offset;
-  const Sum* sibling = node.sibling < 0 ? nullptr : reinterpret_cast<Sum*>(pool + node.sibling * slot_size) + offset;
+  const Sum* sibling =
+      node.sibling < 0 ? nullptr : reinterpret_cast<Sum*>(pool + node.sibling * slot_size) + offset;
   Sum sums[BINS_PER_LANE];
   load_bins<Layout>(slot, sibling, n_all, sums);
-  return search_feature<Layout>(sums, n_all, features.has_missing[feature] != 0, static_cast<int>(feature),
-                                node.sums, parent_score, rules);
+  return search_feature<Layout>(sums, n_all, features.has_missing[feature] != 0,
+                                static_cast<int>(feature), node.sums, parent_score, rules);
 }
 
 template <class Layout>
-__device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* nodes, const Features& features,
-                            const GainRules& rules, int64_t n_blocks, SplitInfo* found, unsigned* n_done,
-                            SplitInfo* result) {
+__device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* nodes,
+                            const Features& features, const GainRules& rules, int64_t n_blocks,
+                            SplitInfo* found, unsigned* n_done, SplitInfo* result) {
   const int64_t node = blockIdx.x / n_blocks, block = blockIdx.x % n_blocks;
   const int warp = threadIdx.x / WARP;
   const SearchNode mine = nodes[node];
@@ -210,15 +227,16 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
 
 using namespace bitgrove;
 
-#define FIND_KERNEL(WIDTH)                                                                                     \
-  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP) find_splits_##WIDTH(                     \
-      int64_t* pool, int64_t slot_size, const SearchNode* nodes, const int64_t* bin_offset,                    \
-      const uint8_t* has_missing, const uint8_t* allowed, int64_t first, int64_t last, double grad_scale,      \
-      double hess_scale, double reg_lambda, double reg_alpha, double min_gain, int64_t n_blocks,               \
-      SplitInfo* found, unsigned* n_done, SplitInfo* result) {                                                 \
-    const GainRules rules{grad_scale, hess_scale, reg_lambda, reg_alpha, min_gain};                            \
-    const Features features{bin_offset, has_missing, allowed, first, last};                                    \
-    find_splits<Packed<WIDTH>>(pool, slot_size, nodes, features, rules, n_blocks, found, n_done, result);      \
+#define FIND_KERNEL(WIDTH)                                                                        \
+  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP) find_splits_##WIDTH(        \
+      int64_t* pool, int64_t slot_size, const SearchNode* nodes, const int64_t* bin_offset,       \
+      const uint8_t* has_missing, const uint8_t* allowed, int64_t first, int64_t last,            \
+      double grad_scale, double hess_scale, double reg_lambda, double reg_alpha, double min_gain, \
+      int64_t n_blocks, SplitInfo* found, unsigned* n_done, SplitInfo* result) {                  \
+    const GainRules rules{grad_scale, hess_scale, reg_lambda, reg_alpha, min_gain};               \
+    const Features features{bin_offset, has_missing, allowed, first, last};                       \
+    find_splits<Packed<WIDTH>>(pool, slot_size, nodes, features, rules, n_blocks, found, n_done,  \
+                               result);                                                           \
   }
 
 FIND_KERNEL(32)

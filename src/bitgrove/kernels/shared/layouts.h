@@ -37,7 +37,8 @@ struct PackedAs {
   static constexpr int half_bits = HalfBits;
   static BG_FN Int pack(int64_t grad, int64_t hess) {
     // Shift as unsigned: a negative gradient is shifted in two's complement.
-    return static_cast<Int>((static_cast<Unsigned>(grad) << HalfBits) + static_cast<Unsigned>(hess));
+    return static_cast<Int>((static_cast<Unsigned>(grad) << HalfBits) +
+                            static_cast<Unsigned>(hess));
   }
   static BG_FN int64_t grad(Int sum) { return sum >> HalfBits; }
   static BG_FN int64_t hess(Int sum) {
@@ -69,13 +70,21 @@ struct PairSum {
 template <class Int>
 struct UnsignedOf;
 template <>
-struct UnsignedOf<int8_t> { using type = uint8_t; };
+struct UnsignedOf<int8_t> {
+  using type = uint8_t;
+};
 template <>
-struct UnsignedOf<int16_t> { using type = uint16_t; };
+struct UnsignedOf<int16_t> {
+  using type = uint16_t;
+};
 template <>
-struct UnsignedOf<int32_t> { using type = uint32_t; };
+struct UnsignedOf<int32_t> {
+  using type = uint32_t;
+};
 template <>
-struct UnsignedOf<int64_t> { using type = uint64_t; };
+struct UnsignedOf<int64_t> {
+  using type = uint64_t;
+};
 
 template <class Int, int HalfBits>
 struct PairAs {

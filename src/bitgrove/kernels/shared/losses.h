@@ -29,8 +29,8 @@ BG_FN GradientPair softmax_pair(double p, bool is_class, double factor) {
 }
 
 // |delta NDCG| of exchanging two ranks; `scaled` damps pairs whose scores are far apart.
-BG_FN double pair_weight(double gain_gap, double discount_gap, double inverse_max_dcg, double score_gap,
-                         bool scaled) {
+BG_FN double pair_weight(double gain_gap, double discount_gap, double inverse_max_dcg,
+                         double score_gap, bool scaled) {
   const double weight = (gain_gap * discount_gap) * inverse_max_dcg;
   return scaled ? weight / (0.01 + (score_gap < 0.0 ? -score_gap : score_gap)) : weight;
 }

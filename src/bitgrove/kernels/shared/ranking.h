@@ -26,14 +26,15 @@ struct RankPair {
 };
 
 // Row a has rank i, row b the lower rank j; their labels differ.
-BG_FN RankPair rank_pair(const RankQuery& q, const RankRules& rules, int64_t a, int64_t b, int64_t i, int64_t j,
-                         bool scaled) {
+BG_FN RankPair rank_pair(const RankQuery& q, const RankRules& rules, int64_t a, int64_t b,
+                         int64_t i, int64_t j, bool scaled) {
   const bool upper_is_high = q.label[a] > q.label[b];
   const int64_t high = upper_is_high ? a : b, low = upper_is_high ? b : a;
   const double gap = q.score[high] - q.score[low];
   const double gain = rules.label_gain[static_cast<int64_t>(q.label[high])] -
                       rules.label_gain[static_cast<int64_t>(q.label[low])];
-  const double weight = pair_weight(gain, rules.discount[i] - rules.discount[j], q.inverse_max_dcg, gap, scaled);
+  const double weight =
+      pair_weight(gain, rules.discount[i] - rules.discount[j], q.inverse_max_dcg, gap, scaled);
   const GradientPair pair = pair_lambda(gap, weight, rules.sigmoid);
   return {pair.grad * q.unit, pair.hess * q.unit, upper_is_high};
 }

@@ -13,7 +13,9 @@ struct TileView {
   int64_t n_rows;
   int n_features;
 
-  static BG_FN int n_tiles(int n_features) { return (n_features + TILE_FEATURES - 1) / TILE_FEATURES; }
+  static BG_FN int n_tiles(int n_features) {
+    return (n_features + TILE_FEATURES - 1) / TILE_FEATURES;
+  }
   static BG_FN int features_of(int tile, int n_features) {
     const int left = n_features - tile * TILE_FEATURES;
     return left < TILE_FEATURES ? left : TILE_FEATURES;

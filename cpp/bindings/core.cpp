@@ -1,0 +1,26 @@
+// The module bitgrove._core: kernels over whole arrays, one room per file.
+#include "bindings/rooms.h"
+
+NB_MODULE(_core, m) {
+  using namespace bitgrove;
+  nb::set_leak_warnings(false);  // what lives until the interpreter ends is no concern of a user
+  m.doc() = "C++ kernels of bitgrove; called through bitgrove.backends.cpu";
+  m.def(
+      "best_simd", [] { return static_cast<int>(best_simd()); },
+      "0 scalar, 1 AVX2, 2 AVX-512: the best this processor has");
+  init_math(m);
+  init_edges(m);
+  init_binning(m);
+  init_tile_layout(m);
+  init_gradients(m);
+  init_ranking(m);
+  init_quantize(m);
+  init_search(m);
+  init_messages(m);
+  init_partition(m);
+  init_frontier(m);
+  init_cuda(m);
+  init_leaves(m);
+  init_forest(m);
+  init_predict(m);
+}

@@ -1,0 +1,64 @@
+// Threads: one parallel region per verb, tasks handed out dynamically. Results never depend on
+// who ran what, because every reduction is over integers or over fixed positions.
+#pragma once
+
+#include <omp.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace bitgrove {
+
+// Rows per task: small enough to balance, large enough that handing out costs nothing.
+constexpr int64_t ROW_BLOCK = 8192;
+// A thread that sleeps takes tens of microseconds to wake: as long as a few blocks of rows.
+constexpr int64_t ROW_BLOCKS_PER_THREAD = 3;
+
+inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
+
+// Calls work(task) for every task in [0, n_tasks), on one thread if there are fewer than two
+// times `tasks_per_thread`: waking threads takes as long as some amount of work. Otherwise on all:
+// when a region asks for fewer threads than the last one, libgomp ends the others for good, and
+// the next region pays for making them again.
+template <class Work>
+void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_per_thread = 1) {
+  if (n_threads <= 1 || n_tasks < 2 * tasks_per_thread) {
+    for (int64_t task = 0; task < n_tasks; ++task) work(task);
+    return;
+  }
+  std::atomic<int64_t> next{0};
+#pragma omp parallel num_threads(n_threads)
+  for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) work(task);
+}
+
+// For tasks that are not blocks but work on so many rows in all.
+inline int threads_for_rows(int64_t n_rows, int n_threads) {
+  return n_rows < 2 * ROW_BLOCKS_PER_THREAD * ROW_BLOCK ? 1 : n_threads;
+}
+
+// Calls work(begin, end) over blocks of rows.
+template <class Work>
+void parallel_rows(int64_t n_rows, int n_threads, Work&& work) {
+  parallel_tasks(
+      blocks_of(n_rows, ROW_BLOCK), n_threads,
+      [&](int64_t task) {
+        const int64_t begin = task * ROW_BLOCK;
+        work(begin, begin + ROW_BLOCK < n_rows ? begin + ROW_BLOCK : n_rows);
+      },
+      ROW_BLOCKS_PER_THREAD);
+}
+
+// A lock of one byte for the rare moments when two threads add into the same histogram.
+class SpinLock {
+ public:
+  void lock() {
+    while (flag_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void unlock() { flag_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
+};
+
+}  // namespace bitgrove

@@ -1,0 +1,31 @@
+// From a half-width known at run time to the layout type known at compile time.
+#pragma once
+
+#include <stdexcept>
+
+#include "layouts.h"
+
+namespace bitgrove {
+
+// Checked before a parallel region starts: an exception inside one would end the process.
+inline bool is_width(int64_t half_bits) {
+  return half_bits == 8 || half_bits == 16 || half_bits == 32 || half_bits == 64;
+}
+
+template <class Visit>
+void visit_width(int half_bits, bool packed, Visit&& visit) {
+  switch (half_bits) {
+    case 8:
+      return packed ? visit(Packed<8>{}) : visit(Unpacked<8>{});
+    case 16:
+      return packed ? visit(Packed<16>{}) : visit(Unpacked<16>{});
+    case 32:
+      return packed ? visit(Packed<32>{}) : visit(Unpacked<32>{});
+    case 64:
+      return visit(Packed<64>{});
+    default:
+      throw std::invalid_argument("bitgrove core: width must be 8, 16, 32 or 64");
+  }
+}
+
+}  // namespace bitgrove

@@ -1,0 +1,101 @@
+// Values to bins: one column of bytes per feature.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "bindings/rooms.h"
+#include "common/parallel.h"
+#include "data/edges.h"
+#include "layouts.h"
+#include "tiles.h"
+
+namespace bitgrove {
+namespace {
+
+// Rows per block: a block of a wide table stays in L1 while its columns are read one by one.
+constexpr int64_t BIN_BLOCK = 256;
+constexpr int64_t BLOCKS_PER_THREAD = 16;
+
+// One column of any table: float32 or float64, at any stride (in elements).
+struct Column {
+  const void* data;
+  int64_t stride;
+  bool is_double;
+};
+
+void read_values(const Column& column, int64_t begin, int64_t n, double* out) {
+  if (column.is_double) {
+    const double* p = static_cast<const double*>(column.data) + begin * column.stride;
+    for (int64_t i = 0; i < n; ++i) out[i] = p[i * column.stride];
+  } else {
+    const float* p = static_cast<const float*>(column.data) + begin * column.stride;
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<double>(p[i * column.stride]);
+  }
+}
+
+std::vector<Column> columns_of(const nb::list& columns, int64_t n_rows) {
+  std::vector<Column> result;
+  for (nb::handle item : columns) {
+    auto array = nb::cast<nb::ndarray<nb::ndim<1>, nb::device::cpu, nb::ro>>(item);
+    require(static_cast<int64_t>(array.shape(0)) == n_rows, "columns differ in length");
+    const bool is_double = array.dtype() == nb::dtype<double>();
+    require(is_double || array.dtype() == nb::dtype<float>(),
+            "a column is neither float32 nor float64");
+    result.push_back({array.data(), array.stride(0), is_double});
+  }
+  return result;
+}
+
+std::vector<Edges> padded_edges(Vector<const double> values, Vector<const int64_t> offset) {
+  std::vector<Edges> result;
+  result.reserve(offset.shape(0) - 1);
+  for (size_t f = 0; f + 1 < offset.shape(0); ++f) {
+    const int64_t begin = offset(f), n = offset(f + 1) - begin;
+    require(begin >= 0 && n >= 0 && n <= MAX_EDGES &&
+                offset(f + 1) <= static_cast<int64_t>(values.shape(0)),
+            "edge offsets out of range");
+    result.emplace_back(values.data() + begin, n);
+  }
+  return result;
+}
+
+// Fills the columns; any_missing[f] says whether feature f has a NaN.
+void bin_columns(const nb::list& columns, Vector<const double> edge_values,
+                 Vector<const int64_t> edge_offset, Matrix<uint8_t> bin_columns,
+                 Vector<uint8_t> any_missing, int64_t n_rows, int n_threads, int simd) {
+  const std::vector<Column> sources = columns_of(columns, n_rows);
+  const std::vector<Edges> edges = padded_edges(edge_values, edge_offset);
+  const int n_features = static_cast<int>(sources.size());
+  require(edges.size() == sources.size() && any_missing.shape(0) == sources.size(),
+          "feature counts differ");
+  require(bin_columns.shape(0) == sources.size() &&
+              static_cast<int64_t>(bin_columns.shape(1)) >= n_rows,
+          "columns too small");
+  uint8_t* column_data = bin_columns.data();
+  uint8_t* missing = any_missing.data();
+  const int64_t column_stride = bin_columns.shape(1);
+  nb::gil_scoped_release release;
+  parallel_tasks(
+      blocks_of(n_rows, BIN_BLOCK), n_threads,
+      [&](int64_t task) {
+        const int64_t begin = task * BIN_BLOCK, n = std::min(BIN_BLOCK, n_rows - begin);
+        double values[BIN_BLOCK];
+        for (int f = 0; f < n_features; ++f) {
+          uint8_t* bins = column_data + f * column_stride + begin;
+          read_values(sources[f], begin, n, values);
+          if (find_bins(values, n, edges[f], bins, static_cast<Simd>(simd)))
+            std::atomic_ref<uint8_t>(missing[f]).store(1, std::memory_order_relaxed);
+        }
+      },
+      BLOCKS_PER_THREAD);
+}
+
+}  // namespace
+
+void init_binning(nb::module_& m) {
+  m.def("tile_bytes",
+        [](int64_t n_rows, int n_features) { return TileView::n_bytes(n_rows, n_features); });
+  m.def("bin_columns", &bin_columns);
+}
+
+}  // namespace bitgrove

@@ -1,0 +1,121 @@
+// See coded_rows.h. Only for processors with AVX2 or AVX-512: on others, trees are walked.
+#include "predict/coded_rows.h"
+
+namespace bitgrove {
+namespace {
+
+#if defined(__x86_64__)
+
+BG_TARGET_AVX512 void compare_avx512(const CodedSplit* splits, int n_splits,
+                                     const CodeColumn* columns, RowSet* above) {
+  for (int s = 0; s < n_splits; ++s) {
+    const __m512i code = _mm512_set1_epi32(static_cast<int>(splits[s].code));
+    const uint8_t* codes = columns[splits[s].column].codes;
+    for (int w = 0; w < CODED_ROWS / 64; ++w)
+      above[s].words[w] =
+          _cvtmask64_u64(_mm512_cmpgt_epu8_mask(_mm512_load_si512(codes + 64 * w), code));
+  }
+}
+
+// Above is "at least the next code": bytes have no unsigned greater-than here.
+BG_TARGET_AVX2 void compare_avx2(const CodedSplit* splits, int n_splits, const CodeColumn* columns,
+                                 RowSet* above) {
+  for (int s = 0; s < n_splits; ++s) {
+    const __m256i next = _mm256_set1_epi32(static_cast<int>(splits[s].code + 0x01010101u));
+    const auto* codes = reinterpret_cast<const __m256i*>(columns[splits[s].column].codes);
+    for (int w = 0; w < CODED_ROWS / 64; ++w) {
+      const __m256i low = _mm256_load_si256(codes + 2 * w),
+                    high = _mm256_load_si256(codes + 2 * w + 1);
+      const int low_bits = _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(low, next), low));
+      const int high_bits =
+          _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(high, next), high));
+      above[s].words[w] = static_cast<uint32_t>(low_bits) |
+                          static_cast<uint64_t>(static_cast<uint32_t>(high_bits)) << 32;
+    }
+  }
+}
+
+template <bool AnyMissing>
+BG_TARGET_AVX2 void hand_down(const CodedSplit* splits, int n_splits, const RowSet* above,
+                              const RowSet* missing, RowSet* sets) {
+  sets[0].words = ~RowSet{}.words;
+  for (int s = 0; s < n_splits; ++s) {
+    const CodedSplit& split = splits[s];
+    RowSet right = above[s];
+    if constexpr (AnyMissing) right.words &= ~missing[2 * split.column + split.default_left].words;
+    sets[split.left].words = sets[s].words & ~right.words;
+    sets[split.right].words = sets[s].words & right.words;
+  }
+}
+
+// 256 leaves at a time: their numbers within the 256 fit into a byte for each row.
+BG_TARGET_AVX512 void number_avx512(const RowSet* leaves, int n_leaves, uint16_t* out) {
+  constexpr int WORDS = CODED_ROWS / 64;
+  const __m512i one = _mm512_set1_epi8(1);
+  for (int first = 0; first < n_leaves; first += 256) {
+    const int last = first + 256 < n_leaves ? first + 256 : n_leaves;
+    __m512i number = _mm512_setzero_si512(), found[WORDS];
+    RowSet reached{};
+    for (__m512i& numbers : found) numbers = _mm512_setzero_si512();
+    for (int leaf = first; leaf < last; ++leaf) {
+      for (int w = 0; w < WORDS; ++w)
+        found[w] = _mm512_mask_mov_epi8(found[w], _cvtu64_mask64(leaves[leaf].words[w]), number);
+      reached.words |= leaves[leaf].words;
+      number = _mm512_add_epi8(number, one);
+    }
+    const __m512i base = _mm512_set1_epi16(static_cast<short>(first));
+    alignas(64) uint8_t bytes[CODED_ROWS];
+    for (int w = 0; w < WORDS; ++w) _mm512_store_si512(bytes + 64 * w, found[w]);
+    for (int half = 0; half < 2 * WORDS; ++half) {
+      const auto rows = static_cast<__mmask32>(reached.words[half / 2] >> 32 * (half % 2));
+      const auto* half_bytes = reinterpret_cast<const __m256i*>(bytes) + half;
+      const __m512i numbers = _mm512_maskz_cvtepu8_epi16(rows, _mm256_load_si256(half_bytes));
+      _mm512_mask_storeu_epi16(out + 32 * half, rows, _mm512_add_epi16(numbers, base));
+    }
+  }
+}
+
+void number_rows(const RowSet* leaves, int n_leaves, uint16_t* out) {
+  for (int leaf = 0; leaf < n_leaves; ++leaf)
+    for (int w = 0; w < CODED_ROWS / 64; ++w)
+      for (uint64_t rows = leaves[leaf].words[w]; rows; rows &= rows - 1)
+        out[64 * w + __builtin_ctzll(rows)] = static_cast<uint16_t>(leaf);
+}
+
+#endif
+
+}  // namespace
+
+CodedRows::CodedRows(const CodedForest& forest, Simd simd)
+    : forest_(forest),
+      simd_(simd),
+      columns_(forest.features.size()),
+      missing_(2 * forest.features.size()),
+      above_(forest.most_leaves),
+      sets_(2 * forest.most_leaves) {}
+
+void CodedRows::code(size_t column, const std::array<double, CODED_ROWS>& values) {
+  RowSet& missing = missing_[2 * column + 1];
+  missing = RowSet{};
+  if (!find_bins(values.data(), CODED_ROWS, forest_.edges[column], columns_[column].codes, simd_))
+    return;
+  any_missing_ = true;
+  for (int i = 0; i < CODED_ROWS; ++i)
+    if (values[i] != values[i]) missing.words[i / 64] |= uint64_t{1} << i % 64;
+}
+
+const std::array<uint16_t, CODED_ROWS>& CodedRows::leaves_of(const CodedSplit* splits,
+                                                             int n_splits) {
+#if defined(__x86_64__)
+  const bool wide = simd_ == Simd::avx512;
+  (wide ? compare_avx512 : compare_avx2)(splits, n_splits, columns_.data(), above_.data());
+  (any_missing_ ? hand_down<true> : hand_down<false>)(splits, n_splits, above_.data(),
+                                                      missing_.data(), sets_.data());
+  (wide ? number_avx512 : number_rows)(sets_.data() + n_splits, n_splits + 1, leaf_.data());
+#else
+  (void)splits, (void)n_splits;
+#endif
+  return leaf_;
+}
+
+}  // namespace bitgrove

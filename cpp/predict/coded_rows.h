@@ -1,0 +1,57 @@
+// The leaves of 256 rows at once, in trees whose splits compare one-byte codes.
+//
+// Every split is compared for all rows, also for those that never reach it: 64 rows take one
+// instruction, and nothing waits for a branch or for the step before. Then each split hands its set
+// of rows (one bit per row) on to its two children; what arrives in a leaf are the leaf's rows.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "predict/forest.h"
+
+namespace bitgrove {
+
+constexpr int CODED_ROWS = 256;
+
+// One bit per row, as a vector for the compiler: set operations are a few instructions.
+struct alignas(CODED_ROWS / 8) RowSet {
+  uint64_t words __attribute__((vector_size(CODED_ROWS / 8)));
+};
+
+struct alignas(64) CodeColumn {
+  uint8_t codes[CODED_ROWS];
+};
+
+class CodedRows {
+ public:
+  CodedRows(const CodedForest& forest, Simd simd);
+
+  // Codes the next n <= 256 rows.
+  template <class Real>
+  void read(const Real* rows, int64_t n, int64_t stride) {
+    any_missing_ = false;
+    for (size_t column = 0; column < columns_.size(); ++column) {
+      std::array<double, CODED_ROWS> values{};
+      const Real* value = rows + forest_.features[column];
+      for (int64_t i = 0; i < n; ++i) values[i] = static_cast<double>(value[i * stride]);
+      code(column, values);
+    }
+  }
+
+  // The leaf of each row in a tree.
+  const std::array<uint16_t, CODED_ROWS>& leaves_of(const CodedSplit* splits, int n_splits);
+
+ private:
+  void code(size_t column, const std::array<double, CODED_ROWS>& values);
+
+  const CodedForest& forest_;
+  Simd simd_;
+  bool any_missing_ = false;
+  std::vector<CodeColumn> columns_;
+  std::vector<RowSet> missing_;       // of column c at 2c + 1; at 2c the empty set
+  std::vector<RowSet> above_, sets_;  // the rows above each split's code; the rows of each node
+  std::array<uint16_t, CODED_ROWS> leaf_{};
+};
+
+}  // namespace bitgrove

@@ -1,0 +1,201 @@
+// Histograms as messages between ranks.
+//
+// A message says its own widths, so that what travels does not depend on what was proven about the
+// sum over ranks; the receiver adds it to a slot of any width that holds the sum. It is one uint32
+// per step of the plan (bytes of its blocks), the blocks of all steps, and STREAM_PADDING.
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "bindings/numpy_arrays.h"
+#include "bindings/rooms.h"
+#include "common/parallel.h"
+#include "common/widths.h"
+#include "ranks/message_blocks.h"
+#include "tree/histogram.h"
+
+namespace bitgrove {
+namespace {
+
+constexpr int64_t LENGTH_BYTES = sizeof(uint32_t);
+constexpr int64_t STEPS_PER_THREAD = 8;
+constexpr int64_t MOST_BINS = std::numeric_limits<uint32_t>::max() / 32;  // of a step
+
+// Bins [first, last) of a slot, and where they are in a message.
+struct Step {
+  uint8_t* slot;
+  int width;
+  int64_t first, last;
+  int64_t n_bytes = 0, start = 0;
+
+  int block_bins(int64_t bin) const {
+    return static_cast<int>(std::min<int64_t>(BLOCK_BINS, last - bin));
+  }
+};
+
+// row: slot, width, first and last bin.
+Step make_step(const int64_t* row, const PoolView& pool) {
+  require(0 <= row[2] && row[2] <= row[3] && row[3] - row[2] <= MOST_BINS, "bad range of bins");
+  const int width = static_cast<int>(row[1]);
+  return {pool.slot(row[0], row[3], width), width, row[2], row[3]};
+}
+
+PoolView view(const Matrix<uint8_t>& pool) {
+  return {pool.data(), static_cast<int64_t>(pool.shape(0)), static_cast<int64_t>(pool.shape(1))};
+}
+
+// Decides how the blocks of a step are written, and how long that is.
+template <class Layout>
+void shape_step(Step& step, Block* blocks) {
+  const auto* sums = reinterpret_cast<const typename Layout::Sum*>(step.slot);
+  for (int64_t b = step.first; b < step.last; b += BLOCK_BINS, ++blocks) {
+    *blocks = shape_of<Layout>(sums + b, step.block_bins(b));
+    step.n_bytes += blocks->n_bytes();
+  }
+}
+
+template <class Layout>
+void write_step(const Step& step, const Block* blocks, uint8_t* to) {
+  const auto* sums = reinterpret_cast<const typename Layout::Sum*>(step.slot);
+  for (int64_t b = step.first; b < step.last; b += BLOCK_BINS, ++blocks) {
+    write_block<Layout>(*blocks, sums + b, to);
+    to += blocks->n_bytes();
+  }
+}
+
+// False where the bytes are not the blocks of the step; no bins but the step's are written to.
+template <class Layout>
+bool add_step(const Step& step, const uint8_t* from, const uint8_t* end) {
+  auto* sums = reinterpret_cast<typename Layout::Sum*>(step.slot);
+  for (int64_t b = step.first; b < step.last; b += BLOCK_BINS) {
+    Block block{step.block_bins(b)};
+    if (!read_header(from, end, Layout::half_bits, block)) return false;
+    add_block<Layout>(block, from, sums + b);
+    from += block.n_bytes();
+  }
+  return from == end;
+}
+
+// work(layout, i) for each step, on the instruction set asked for.
+template <class Work>
+void each_step(const std::vector<Step>& steps, bool packed, int n_threads, int simd, Work&& work) {
+  parallel_tasks(
+      static_cast<int64_t>(steps.size()), n_threads,
+      [&](int64_t i) {
+        visit_width(steps[i].width, packed, [&](auto layout) {
+          with_simd(static_cast<Simd>(simd), [&] { work(layout, i); });
+        });
+      },
+      STEPS_PER_THREAD);
+}
+
+// plan: message, slot, width, first and last bin; in the order of the messages. Returns the bytes
+// of all messages, one after another, and where each ends; one without steps has no bytes.
+nb::tuple pack_messages(Matrix<uint8_t> pool, Matrix<const int64_t> plan, int64_t n_messages,
+                        bool packed, int n_threads, int simd) {
+  require(plan.shape(1) == 5, "plan must have 5 columns");
+  const size_t n_steps = plan.shape(0);
+  std::vector<Step> steps;
+  std::vector<int64_t> first_block;
+  int64_t n_blocks = 0;
+  for (size_t i = 0; i < n_steps; ++i) {
+    const int64_t least = i == 0 ? 0 : plan(i - 1, 0);
+    require(least <= plan(i, 0) && plan(i, 0) < n_messages,
+            "plan is not in the order of the messages");
+    steps.push_back(make_step(&plan(i, 1), view(pool)));
+    first_block.push_back(n_blocks);
+    n_blocks += blocks_of(steps[i].last - steps[i].first, BLOCK_BINS);
+  }
+  std::vector<uint8_t> bytes;
+  std::vector<int64_t> ends(n_messages);
+  {
+    nb::gil_scoped_release release;
+    std::vector<Block> blocks(n_blocks);
+    each_step(steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
+      shape_step<decltype(layout)>(steps[i], &blocks[first_block[i]]);
+    });
+    size_t first = 0;
+    for (int64_t message = 0; message < n_messages; ++message) {
+      size_t last = first;
+      while (last < n_steps && plan(last, 0) == message) ++last;
+      auto start = static_cast<int64_t>(bytes.size() + LENGTH_BYTES * (last - first));
+      for (size_t i = first; i < last; ++i) {
+        const auto length = static_cast<uint32_t>(steps[i].n_bytes);
+        const auto* raw = reinterpret_cast<const uint8_t*>(&length);
+        bytes.insert(bytes.end(), raw, raw + LENGTH_BYTES);
+        steps[i].start = start;
+        start += length;
+      }
+      bytes.resize(start + (last > first ? STREAM_PADDING : 0));
+      ends[message] = static_cast<int64_t>(bytes.size());
+      first = last;
+    }
+    each_step(steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
+      write_step<decltype(layout)>(steps[i], &blocks[first_block[i]],
+                                   bytes.data() + steps[i].start);
+    });
+  }
+  const size_t n_bytes = bytes.size(), n = ends.size();
+  return nb::make_tuple(to_numpy(std::move(bytes), {n_bytes}), to_numpy(std::move(ends), {n}));
+}
+
+using Message = std::pair<int, Vector<const uint8_t>>;  // the rank it comes from
+
+[[noreturn]] void refuse(int rank) {
+  throw std::invalid_argument(
+      "bitgrove core: rank " + std::to_string(rank) +
+      " sent histograms that do not fit the plan; do all ranks run the same version?");
+}
+
+// Where the blocks of each step start; one more: where the last ones end.
+std::vector<const uint8_t*> find_steps(const Message& message, size_t n_steps) {
+  const auto& [rank, bytes] = message;
+  const auto n_bytes = static_cast<int64_t>(bytes.shape(0));
+  int64_t at = LENGTH_BYTES * static_cast<int64_t>(n_steps);
+  if (n_bytes < at + STREAM_PADDING) refuse(rank);
+  std::vector<const uint8_t*> starts{bytes.data() + at};
+  for (size_t i = 0; i < n_steps; ++i) {
+    uint32_t length;
+    std::memcpy(&length, bytes.data() + LENGTH_BYTES * i, LENGTH_BYTES);
+    at += length;
+    if (n_bytes < at + STREAM_PADDING) refuse(rank);
+    starts.push_back(bytes.data() + at);
+  }
+  if (n_bytes != at + STREAM_PADDING) refuse(rank);
+  return starts;
+}
+
+// plan: slot, width, first and last bin, of all steps in the messages; [first, last) are added.
+void add_messages(Matrix<uint8_t> pool, Matrix<const int64_t> plan, std::pair<size_t, size_t> range,
+                  std::vector<Message> messages, bool packed, int n_threads, int simd) {
+  require(plan.shape(1) == 4, "plan must have 4 columns");
+  const auto [first, last] = range;
+  require(first <= last && last <= plan.shape(0), "bad range of steps");
+  std::vector<Step> steps;
+  for (size_t i = first; i < last; ++i) steps.push_back(make_step(&plan(i, 0), view(pool)));
+  std::vector<std::vector<const uint8_t*>> starts;
+  for (const Message& message : messages) starts.push_back(find_steps(message, plan.shape(0)));
+  std::atomic<int> malformed{-1};
+  {
+    nb::gil_scoped_release release;
+    each_step(steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
+      for (size_t m = 0; m < messages.size(); ++m)
+        if (!add_step<decltype(layout)>(steps[i], starts[m][first + i], starts[m][first + i + 1]))
+          malformed = m;
+    });
+  }
+  if (malformed >= 0) refuse(messages[malformed].first);
+}
+
+}  // namespace
+
+void init_messages(nb::module_& m) {
+  m.def("pack_messages", &pack_messages);
+  m.def("add_messages", &add_messages);
+}
+
+}  // namespace bitgrove

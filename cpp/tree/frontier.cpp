@@ -1,0 +1,233 @@
+// See frontier.h. Replaying over known gains makes batches of independent nodes out of best-first
+// growth without changing the tree.
+#include "tree/frontier.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tree/splits.h"
+
+namespace bitgrove {
+namespace {
+
+constexpr int TOTAL_WIDTHS[] = {16, 32, 64};
+constexpr int LOCAL_WIDTHS[] = {8, 16, 32, 64};
+
+// A node waiting in the replay; of equal gains the one that became known first goes first.
+struct Waiting {
+  double gain;
+  int order, node;
+  bool operator<(const Waiting& other) const {
+    return gain != other.gain ? gain < other.gain : order > other.order;
+  }
+};
+
+}  // namespace
+
+int WidthLimits::total_width(int64_t n_rows) const {
+  for (int i = 0; i < 2; ++i)
+    if (n_rows <= total_rows[i]) return TOTAL_WIDTHS[i];
+  return TOTAL_WIDTHS[2];
+}
+
+std::pair<int, int64_t> WidthLimits::local(int64_t n_rows, int total_width) const {
+  int i = 0;
+  while (LOCAL_WIDTHS[i] != total_width && local_rows[i] < std::min(n_rows, least_block_rows)) ++i;
+  return {LOCAL_WIDTHS[i], std::max<int64_t>(1, std::min(local_rows[i], block_rows))};
+}
+
+double GrowthRules::least_hess(int64_t n_rows, int64_t hess) const {
+  const double by_samples = (min_child_samples - 0.5) * static_cast<double>(hess) /
+                            static_cast<double>(std::max<int64_t>(n_rows, 1));
+  return std::max(std::ceil(std::max(by_samples, min_child_hess)), 1.0);
+}
+
+Frontier::Frontier(int n_slots, GrowthRules rules, WidthLimits widths)
+    : rules_(rules), widths_(widths), n_slots_(n_slots) {
+  nodes_.reserve(4 * rules.num_leaves);
+  for (int slot = n_slots - 1; slot >= 0; --slot) free_.push_back(slot);
+}
+
+int Frontier::add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
+                        int64_t hess) {
+  FrontierNode node{begin, local, all,     depth, grad, hess, widths_.total_width(all.active),
+                    -1,    -1,    NO_SPLIT};
+  nodes_.push_back(node);
+  return static_cast<int>(nodes_.size()) - 1;
+}
+
+void Frontier::start(int64_t grad, int64_t hess, RowCounts all, RowCounts local) {
+  pairs_.clear();
+  next_pair_ = 0;
+  add_child(0, local, all, 0, grad, hess);
+  // The root is searched alone: a pair without a parent and without a sibling.
+  if (searchable(nodes_[0])) pairs_.push_back({-1, 0, -1});
+}
+
+void Frontier::replay() {
+  taken_.clear();
+  pending_.clear();
+  std::vector<Waiting> heap;
+  int order = 0;
+  const auto push = [&](int node) {
+    if (!(nodes_[node].split.gain > 0.0)) return;
+    heap.push_back({nodes_[node].split.gain, order++, node});
+    std::push_heap(heap.begin(), heap.end());
+  };
+  push(0);
+  while (!heap.empty() && static_cast<int64_t>(taken_.size()) < rules_.num_leaves - 1) {
+    std::pop_heap(heap.begin(), heap.end());
+    const int node = heap.back().node;
+    heap.pop_back();
+    taken_.push_back(node);
+    const int child = nodes_[node].first_child;
+    if (child < 0) {
+      pending_.push_back(node);
+    } else {
+      push(child);
+      push(child + 1);
+    }
+  }
+  // Nodes that no leaf was left for: later replays know more gains, never fewer, and leave them
+  // too.
+  for (const Waiting& left_over : heap) release(left_over.node);
+}
+
+const std::vector<int>& Frontier::next_batch(double alpha) {
+  ++n_rounds_;
+  replay();
+  const auto n_batch = static_cast<size_t>(std::ceil(alpha * static_cast<double>(pending_.size())));
+  batch_.assign(pending_.begin(), pending_.begin() + std::min(n_batch, pending_.size()));
+  return batch_;
+}
+
+std::vector<int64_t> Frontier::division_plan(const int64_t* missing_bin) const {
+  std::vector<int64_t> plan;
+  for (int id : batch_) {
+    const FrontierNode& node = nodes_[id];
+    const SplitInfo& split = node.split;
+    const int64_t middle = node.begin + node.local.active, end = middle + node.local.zero;
+    plan.insert(plan.end(), {node.begin, end, split.feature, split.bin, missing_bin[split.feature],
+                             split.default_left, middle});
+  }
+  return plan;
+}
+
+bool Frontier::searchable(const FrontierNode& node) const {
+  const bool too_deep = rules_.max_depth > 0 && node.depth >= rules_.max_depth;
+  return !too_deep &&
+         static_cast<double>(node.hess) >= 2.0 * rules_.least_hess(node.all.both(), node.hess);
+}
+
+void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
+  pairs_.clear();
+  next_pair_ = 0;
+  for (size_t i = 0; i < batch_.size(); ++i) {
+    const FrontierNode node = nodes_[batch_[i]];
+    const SplitInfo& split = node.split;
+    const int64_t middle = node.begin + local_left[i].both(), depth = node.depth + 1;
+    const int left =
+        add_child(node.begin, local_left[i], all_left[i], depth, split.left_grad, split.left_hess);
+    const int right = add_child(middle, node.local - local_left[i], node.all - all_left[i], depth,
+                                node.grad - split.left_grad, node.hess - split.left_hess);
+    nodes_[batch_[i]].first_child = left;
+    const bool left_is_small = nodes_[left].all.active <= nodes_[right].all.active;
+    pairs_.push_back({batch_[i], left_is_small ? left : right, left_is_small ? right : left});
+  }
+}
+
+void Frontier::take_slot(int node) {
+  nodes_[node].slot = free_.back();
+  free_.pop_back();
+}
+
+void Frontier::release(int node) {
+  if (nodes_[node].slot < 0) return;
+  free_.push_back(nodes_[node].slot);
+  nodes_[node].slot = -1;
+}
+
+// Evicts the least promising histograms; a node without one builds both children later.
+void Frontier::make_room(size_t n_needed, const Pair* first, const Pair* last) {
+  if (free_.size() >= n_needed) return;
+  std::vector<int> cached;
+  for (int node = 0; node < static_cast<int>(nodes_.size()); ++node)
+    if (nodes_[node].slot >= 0 &&
+        std::none_of(first, last, [&](const Pair& p) { return p.parent == node; }))
+      cached.push_back(node);
+  std::stable_sort(cached.begin(), cached.end(),
+                   [&](int a, int b) { return nodes_[a].split.gain < nodes_[b].split.gain; });
+  for (size_t i = 0; i < cached.size() && free_.size() < n_needed; ++i) release(cached[i]);
+}
+
+void Frontier::plan_build(int node, SearchPlan& plan) {
+  const FrontierNode& n = nodes_[node];
+  const int64_t n_rows = n.local.active;
+  const auto [local_width, block_rows] = widths_.local(n_rows, n.width);
+  plan.builds.insert(plan.builds.end(),
+                     {n.begin, n.begin + n_rows, n.slot, local_width, n.width, block_rows});
+  ++widths_used_[std::find(std::begin(LOCAL_WIDTHS), std::end(LOCAL_WIDTHS), local_width) -
+                 LOCAL_WIDTHS];
+}
+
+void Frontier::plan_search(int node, SearchPlan& plan) {
+  const FrontierNode& n = nodes_[node];
+  searched_.push_back(node);
+  plan.slots.push_back(n.slot);
+  plan.widths.push_back(n.width);
+  plan.sums.insert(plan.sums.end(), {static_cast<double>(n.grad), static_cast<double>(n.hess),
+                                     rules_.least_hess(n.all.both(), n.hess)});
+}
+
+void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {
+  const bool search_small = searchable(nodes_[pair.small]);
+  const bool search_large = pair.large >= 0 && searchable(nodes_[pair.large]);
+  const bool subtract = search_large && nodes_[pair.parent].slot >= 0;
+  if (subtract) {
+    FrontierNode &parent = nodes_[pair.parent], &small = nodes_[pair.small],
+                 &large = nodes_[pair.large];
+    large.slot = parent.slot;
+    parent.slot = -1;
+    take_slot(pair.small);
+    plan_build(pair.small, plan);
+    plan.subtractions.insert(plan.subtractions.end(),
+                             {large.slot, small.slot, parent.width, small.width, large.width});
+    plan_search(pair.large, plan);
+    if (search_small)
+      plan_search(pair.small, plan);
+    else
+      temporary_.push_back(pair.small);
+    return;
+  }
+  if (pair.parent >= 0) release(pair.parent);
+  for (const auto& [child, search] :
+       {std::pair{pair.small, search_small}, std::pair{pair.large, search_large}}) {
+    if (!search) continue;
+    take_slot(child);
+    plan_build(child, plan);
+    plan_search(child, plan);
+  }
+}
+
+bool Frontier::next_search(SearchPlan& plan) {
+  searched_.clear();
+  while (searched_.empty() && next_pair_ < pairs_.size()) {
+    const size_t n_pairs = std::min<size_t>(pairs_.size() - next_pair_, n_slots_ / 2);
+    const Pair* first = pairs_.data() + next_pair_;
+    make_room(2 * n_pairs, first, first + n_pairs);
+    for (size_t i = 0; i < n_pairs; ++i) plan_pair(first[i], plan);
+    next_pair_ += n_pairs;
+  }
+  return !searched_.empty();
+}
+
+void Frontier::record(const SplitInfo* found) {
+  for (size_t i = 0; i < searched_.size(); ++i) {
+    nodes_[searched_[i]].split = found[i];
+    if (!(found[i].gain > 0.0)) release(searched_[i]);
+  }
+  for (int node : temporary_) release(node);
+  temporary_.clear();
+}
+
+}  // namespace bitgrove

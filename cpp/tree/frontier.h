@@ -1,0 +1,111 @@
+// The bookkeeping of one growing tree: nodes, the best-first replay, and histogram slots.
+//
+// Holds no rows and no sums of features: it is told what the backend found and says what to do
+// next, as plans (arrays of integers). All backends and all ranks use this same code.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "layouts.h"
+
+namespace bitgrove {
+
+// Widths the planner (histograms.py) proved safe: the most rows each width can take.
+struct WidthLimits {
+  std::array<int64_t, 3> total_rows;  // 16, 32, 64 bits
+  std::array<int64_t, 4> local_rows;  // 8, 16, 32, 64 bits
+  int64_t block_rows, least_block_rows;
+
+  int total_width(int64_t n_rows) const;
+  // (width, rows per block) of the accumulators that feed a total.
+  std::pair<int, int64_t> local(int64_t n_rows, int total_width) const;
+};
+
+struct GrowthRules {
+  int64_t num_leaves, max_depth;
+  double min_child_samples, min_child_hess;
+
+  // The least integer hessian of a child: by weight, and by samples as a share of the hessian.
+  double least_hess(int64_t n_rows, int64_t hess) const;
+};
+
+// Rows whose integers are both zero come last in a node: they add nothing to a histogram.
+struct RowCounts {
+  int64_t active, zero;
+
+  int64_t both() const { return active + zero; }
+  RowCounts operator-(RowCounts other) const { return {active - other.active, zero - other.zero}; }
+};
+
+struct FrontierNode {
+  int64_t begin;    // this rank's rows start here
+  RowCounts local;  // this rank's rows
+  RowCounts all;    // all ranks' rows
+  int64_t depth, grad, hess;
+  int width;
+  int slot = -1;
+  int first_child = -1;  // the right child follows the left one
+  SplitInfo split;
+};
+
+// One batch of histograms: rows of the plans that the backend verbs take.
+struct SearchPlan {
+  std::vector<int64_t> builds;        // begin, end, slot, local width, total width, block rows
+  std::vector<int64_t> subtractions;  // parent slot, built slot, parent, built and out width
+  std::vector<int64_t> slots, widths;
+  std::vector<double> sums;  // grad, hess, least hessian of a child
+};
+
+class Frontier {
+ public:
+  Frontier(int n_slots, GrowthRules rules, WidthLimits widths);
+
+  void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
+  // Nodes to divide next: the first ceil(alpha * pending) of the replay; empty when done.
+  const std::vector<int>& next_batch(double alpha);
+  // begin, end, feature, bin, missing bin, default left, first zero row of each node of the batch.
+  std::vector<int64_t> division_plan(const int64_t* missing_bin) const;
+  void divide(const RowCounts* local_left, const RowCounts* all_left);
+  // Fills the next plan of at most n_slots / 2 pairs; false when every child is known.
+  bool next_search(SearchPlan& plan);
+  void record(const SplitInfo* found);
+
+  const std::vector<FrontierNode>& nodes() const { return nodes_; }
+  // Nodes split by best-first growth, in order; complete once next_batch is empty.
+  const std::vector<int>& taken() const { return taken_; }
+  int n_rounds() const { return n_rounds_; }
+  const std::array<int64_t, 4>& widths_used() const { return widths_used_; }
+  size_t n_searched() const { return searched_.size(); }
+
+ private:
+  struct Pair {
+    int parent, small, large;
+  };
+
+  void replay();
+  bool searchable(const FrontierNode& node) const;
+  int add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
+                int64_t hess);
+  void make_room(size_t n_needed, const Pair* first, const Pair* last);
+  void plan_pair(const Pair& pair, SearchPlan& plan);
+  void plan_build(int node, SearchPlan& plan);
+  void plan_search(int node, SearchPlan& plan);
+  void take_slot(int node);
+  void release(int node);
+
+  GrowthRules rules_;
+  WidthLimits widths_;
+  int n_slots_;
+  std::vector<FrontierNode> nodes_;
+  std::vector<int> free_, batch_, taken_, pending_, searched_, temporary_;
+  std::vector<Pair> pairs_;
+  size_t next_pair_ = 0;
+  int n_rounds_ = 0;
+  std::array<int64_t, 4> widths_used_{};
+};
+
+}  // namespace bitgrove

@@ -1,0 +1,329 @@
+// Histograms of a batch of nodes: block-local narrow accumulators, flushed into each node's total.
+//
+// A task is (node, tile of 32 columns, block of rows). Each thread adds its block into a local
+// tile histogram in the width the planner proved safe for that many rows, then adds the local
+// one into the node's slot under the slot's lock; a column that features share (tile_layout.h) is
+// divided among them there. All sums are integers, so order is free.
+#include "tree/histogram.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bindings/rooms.h"
+#include "common/parallel.h"
+#include "common/widths.h"
+
+namespace bitgrove {
+namespace {
+
+constexpr int64_t PREFETCH_ROWS = 32;
+constexpr int64_t CACHE_LINE = 64;
+// Work worth waking a thread for: additions into bins, and subtractions of whole histograms.
+constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
+constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
+constexpr int64_t BLOCKS_PER_THREAD = 4, LEAST_BLOCK = 1024;
+
+struct Node {
+  int64_t begin, end;
+  uint8_t* slot;
+  int local_width, total_width;
+  int64_t block_rows;
+};
+
+struct Task {
+  int node, tile;
+  int64_t begin, end;
+};
+
+// One lock and one "already written" mark per (node, tile).
+struct Guard {
+  SpinLock lock;
+  bool written = false;
+};
+
+// From one column to the next in a local histogram. The cache line between two columns keeps equal
+// codes of different columns out of the same cache set: where few codes are frequent they are hot.
+template <class Local>
+constexpr int64_t COLUMN_STRIDE = BINS_PER_FEATURE + CACHE_LINE / sizeof(typename Local::Sum);
+
+// Adds one row's value to its code of each of n columns.
+template <class Local>
+BG_FN void add_row(typename Local::Sum* column, const uint8_t* codes, int n,
+                   typename Local::Sum value) {
+  for (int c = 0; c < n; ++c, column += COLUMN_STRIDE<Local>)
+    column[codes[c]] = Local::add(column[codes[c]], value);
+}
+
+// Groups of four columns, known at compile time so that a row is straight code; then the rest.
+template <class Row, class Local, int Groups>
+void accumulate(const HistogramSource& source, const Task& task, typename Local::Sum* local) {
+  const int n_rest = TileView::features_of(task.tile, source.tiles.n_features) - 4 * Groups;
+  const int64_t stride = TileView::stride_of(task.tile, source.tiles.n_features);
+  const uint8_t* tile = source.tiles.rows_of(task.tile);
+  const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
+  const int32_t* rows = source.rows;
+  const int64_t last = task.end - 1;
+  for (int64_t i = task.begin; i < task.end; ++i) {
+    const int64_t row = rows[i];
+    const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
+    __builtin_prefetch(tile + ahead * stride);
+    __builtin_prefetch(packed_rows + ahead);
+    const uint8_t* codes = tile + row * stride;
+    const typename Local::Sum value = convert<Local, Row>(packed_rows[row]);
+#pragma GCC unroll 8
+    for (int g = 0; g < Groups; ++g)
+      add_row<Local>(local + 4 * g * COLUMN_STRIDE<Local>, codes + 4 * g, 4, value);
+    add_row<Local>(local + 4 * Groups * COLUMN_STRIDE<Local>, codes + 4 * Groups, n_rest, value);
+  }
+}
+
+template <class Row, class Local, int Groups = TILE_FEATURES / 4>
+void accumulate_tile(const HistogramSource& source, const Task& task, typename Local::Sum* local) {
+  const int n_groups = TileView::features_of(task.tile, source.tiles.n_features) / 4;
+  if constexpr (Groups > 0)
+    if (n_groups < Groups) return accumulate_tile<Row, Local, Groups - 1>(source, task, local);
+  accumulate<Row, Local, Groups>(source, task, local);
+}
+
+// to += from, or to = from where the slot still holds another node's sums.
+template <class From, class Total>
+BG_FN void move_bins(const typename From::Sum* from, typename Total::Sum* to, int64_t n_bins,
+                     bool add) {
+  if (add)
+    for (int64_t b = 0; b < n_bins; ++b) to[b] = Total::add(to[b], convert<Total, From>(from[b]));
+  else
+    for (int64_t b = 0; b < n_bins; ++b) to[b] = convert<Total, From>(from[b]);
+}
+
+// Sums of n_bins runs of n_rest codes: each run's own, and what is left when the bins are summed
+// out.
+template <class Total>
+BG_FN void sum_out(const typename Total::Sum* joint, int64_t n_bins, int64_t n_rest,
+                   typename Total::Sum* marginal, typename Total::Sum* rest) {
+  using Sum = typename Total::Sum;
+  std::fill_n(rest, n_rest, Sum{});
+  for (int64_t b = 0; b < n_bins; ++b, joint += n_rest) {
+    Sum sum{};
+    for (int64_t i = 0; i < n_rest; ++i) {
+      sum = Total::add(sum, joint[i]);
+      rest[i] = Total::add(rest[i], joint[i]);
+    }
+    marginal[b] = sum;
+  }
+}
+
+// Divides a code's sums, which are used up, among its features, the most significant first.
+template <class Total>
+BG_FN void move_marginals(const TileCode& code, typename Total::Sum* joint,
+                          typename Total::Sum* total, bool add) {
+  alignas(CACHE_LINE) typename Total::Sum buffers[2][BINS_PER_FEATURE];
+  auto *rest = buffers[0], *marginal = buffers[1];
+  int64_t n_codes = code.n_codes;
+  const TileMember* const last = &code.members.back();
+  for (const TileMember* member = code.members.data(); member < last; ++member) {
+    n_codes /= member->n_bins;
+    sum_out<Total>(joint, member->n_bins, n_codes, marginal, rest);
+    move_bins<Total, Total>(marginal, total + member->bin_offset, member->n_bins, add);
+    std::swap(joint, rest);
+  }
+  move_bins<Total, Total>(joint, total + last->bin_offset, last->n_bins, add);
+}
+
+// Divides a shared column among its codes. What they get are sums over the node's rows, which the
+// total's width holds: bytes become totals before they are added up.
+template <class Local, class Total>
+BG_FN void move_codes(const TileColumn& column, const typename Local::Sum* from,
+                      typename Total::Sum* total, bool add) {
+  alignas(CACHE_LINE) typename Total::Sum bytes[BINS_PER_FEATURE], joint[BINS_PER_FEATURE];
+  if (column.codes.size() == 1) {
+    move_bins<Local, Total>(from, joint, column.n_bytes, false);
+    return move_marginals<Total>(column.codes[0], joint, total, add);
+  }
+  move_bins<Local, Total>(from, bytes, column.n_bytes, false);
+  for (const TileCode& code : column.codes) {
+    std::fill_n(joint, code.n_codes, typename Total::Sum{});
+    for (int b = 0; b < column.n_bytes; ++b)
+      joint[code.of_byte[b]] = Total::add(joint[code.of_byte[b]], bytes[b]);
+    move_marginals<Total>(code, joint, total, add);
+  }
+}
+
+// Moves the local histogram into the slot and leaves it zeroed for the next task.
+template <class Local, class Total>
+void flush(const HistogramSource& source, const Task& task, typename Local::Sum* local,
+           uint8_t* slot, Guard& guard) {
+  const TileColumn* columns = source.layout->columns().data() + task.tile * TILE_FEATURES;
+  const int n_columns = TileView::features_of(task.tile, source.tiles.n_features);
+  auto* total = reinterpret_cast<typename Total::Sum*>(slot);
+  guard.lock.lock();
+  const bool add = guard.written;
+  guard.written = true;
+  for (int c = 0; c < n_columns; ++c) {
+    const TileColumn& column = columns[c];
+    typename Local::Sum* from = local + c * COLUMN_STRIDE<Local>;
+    if (column.codes.size() == 1 && column.codes[0].members.size() == 1)
+      move_bins<Local, Total>(from, total + column.codes[0].members[0].bin_offset, column.n_bytes,
+                              add);
+    else
+      move_codes<Local, Total>(column, from, total, add);
+    std::fill_n(from, column.n_bytes, typename Local::Sum{});
+  }
+  guard.lock.unlock();
+}
+
+template <class Local>
+void run_task(const HistogramSource& source, const Task& task, const Node& node, void* buffer,
+              Guard& guard, Simd simd) {
+  auto* local = static_cast<typename Local::Sum*>(buffer);
+  switch (source.row_width) {
+    case 8:
+      accumulate_tile<Packed<8>, Local>(source, task, local);
+      break;
+    case 16:
+      accumulate_tile<Packed<16>, Local>(source, task, local);
+      break;
+    default:
+      accumulate_tile<Packed<32>, Local>(source, task, local);
+      break;
+  }
+  visit_width(node.total_width, source.packed, [&](auto total) {
+    using Total = decltype(total);
+    if constexpr (Total::half_bits >= Local::half_bits)
+      with_simd(simd, [&] { flush<Local, Total>(source, task, local, node.slot, guard); });
+  });
+}
+
+// Blocks are at most as long as the plan allows, and short enough to keep all threads busy.
+std::vector<Task> plan_tasks(const std::vector<Node>& nodes, int n_tiles, int n_threads) {
+  int64_t n_rows = 0;
+  for (const Node& node : nodes) n_rows += node.end - node.begin;
+  const int64_t share = std::max(LEAST_BLOCK, n_rows / (n_threads * BLOCKS_PER_THREAD));
+  std::vector<Task> tasks;
+  for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+    const int64_t block = std::min(nodes[n].block_rows, share);
+    for (int tile = 0; tile < n_tiles; ++tile)
+      for (int64_t begin = nodes[n].begin; begin < nodes[n].end; begin += block)
+        tasks.push_back({n, tile, begin, std::min(begin + block, nodes[n].end)});
+  }
+  return tasks;
+}
+
+// A thread's tile histogram, zero between tasks; sized for the widest accumulator.
+void* local_buffer() {
+  struct alignas(64) Buffer {
+    uint8_t bytes[TILE_FEATURES * COLUMN_STRIDE<Packed<64>> * sizeof(Packed<64>::Sum)];
+  };
+  thread_local std::unique_ptr<Buffer> buffer = std::make_unique<Buffer>();
+  return buffer->bytes;
+}
+
+std::vector<Node> nodes_of(const PlanView& plan, const PoolView& pool,
+                           const HistogramSource& source) {
+  require(plan.n_columns == 6, "plan must have 6 columns");
+  const int64_t n_bins = source.layout->n_bins();
+  std::vector<Node> nodes;
+  for (int64_t i = 0; i < plan.n_steps; ++i) {
+    const int64_t* step = plan.step(i);
+    const Node node{step[0], step[1], nullptr, static_cast<int>(step[3]), static_cast<int>(step[4]),
+                    step[5]};
+    require(0 <= node.begin && node.begin <= node.end && node.end <= source.n_listed &&
+                node.block_rows > 0,
+            "bad node range");
+    require(is_width(node.local_width) && is_width(node.total_width) &&
+                node.local_width <= node.total_width,
+            "bad widths");
+    nodes.push_back(node);
+    nodes.back().slot = pool.slot(step[2], n_bins, node.total_width);
+  }
+  return nodes;
+}
+
+void clear_slot(const Node& node, int64_t n_bins, bool packed) {
+  visit_width(node.total_width, packed, [&](auto total) {
+    using Sum = typename decltype(total)::Sum;
+    std::fill_n(reinterpret_cast<Sum*>(node.slot), n_bins, Sum{});
+  });
+}
+
+template <class Parent, class Child, class Out>
+void subtract_slot(uint8_t* parent, const uint8_t* child, int64_t begin, int64_t end) {
+  // In place with narrowing: read a chunk whole before writing it, the writes trail the reads.
+  constexpr int64_t CHUNK = 64;
+  typename Out::Sum chunk[CHUNK];
+  const auto* p = reinterpret_cast<const typename Parent::Sum*>(parent);
+  const auto* c = reinterpret_cast<const typename Child::Sum*>(child);
+  for (int64_t i = begin; i < end; i += CHUNK) {
+    const int64_t n = std::min(CHUNK, end - i);
+    for (int64_t j = 0; j < n; ++j)
+      chunk[j] = convert<Out, Parent>(Parent::subtract(p[i + j], convert<Parent, Child>(c[i + j])));
+    __builtin_memcpy(parent + i * sizeof(typename Out::Sum), chunk, n * sizeof(typename Out::Sum));
+  }
+}
+
+void subtract_step(const int64_t* step, uint8_t* parent, const uint8_t* child, BinRange bins,
+                   bool packed, Simd simd) {
+  visit_width(static_cast<int>(step[2]), packed, [&](auto p) {
+    visit_width(static_cast<int>(step[3]), packed, [&](auto c) {
+      visit_width(static_cast<int>(step[4]), packed, [&](auto o) {
+        using P = decltype(p);
+        using C = decltype(c);
+        using O = decltype(o);
+        if constexpr (P::half_bits >= 16 && C::half_bits >= 16 && O::half_bits >= 16 &&
+                      C::half_bits <= P::half_bits && O::half_bits <= P::half_bits)
+          with_simd(simd, [&] { subtract_slot<P, C, O>(parent, child, bins.first, bins.last); });
+      });
+    });
+  });
+}
+
+}  // namespace
+
+uint8_t* PoolView::slot(int64_t index, int64_t n_bins, int width) const {
+  require(index >= 0 && index < n_slots, "slot out of range");
+  require(is_width(width) && n_bins * (width / 4) <= slot_bytes, "bad widths");
+  return data + index * slot_bytes;
+}
+
+void build_histograms(const PlanView& plan, const PoolView& pool, const HistogramSource& source,
+                      int n_threads, Simd simd) {
+  const std::vector<Node> nodes = nodes_of(plan, pool, source);
+  const int n_tiles = TileView::n_tiles(source.tiles.n_features);
+  std::vector<Guard> guards(nodes.size() * n_tiles);
+  int64_t n_updates = 0;
+  for (const Node& node : nodes) n_updates += (node.end - node.begin) * source.tiles.n_features;
+  if (n_updates < 2 * UPDATES_PER_THREAD) n_threads = 1;
+  const std::vector<Task> tasks = plan_tasks(nodes, n_tiles, n_threads);
+  parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
+    const Task& task = tasks[t];
+    const Node& node = nodes[task.node];
+    Guard& guard = guards[task.node * n_tiles + task.tile];
+    visit_width(node.local_width, source.packed, [&](auto local) {
+      run_task<decltype(local)>(source, task, node, local_buffer(), guard, simd);
+    });
+  });
+  for (const Node& node : nodes)  // a rank may hold no row of a node
+    if (node.begin == node.end) clear_slot(node, source.layout->n_bins(), source.packed);
+}
+
+void subtract_histograms(const PlanView& plan, const PoolView& pool, BinRange bins, bool packed,
+                         int n_threads, Simd simd) {
+  require(plan.n_columns == 5, "plan must have 5 columns");
+  for (int64_t i = 0; i < plan.n_steps; ++i) {
+    const int64_t* step = plan.step(i);
+    pool.slot(step[0], bins.last, static_cast<int>(step[2]));
+    pool.slot(step[1], bins.last, static_cast<int>(step[3]));
+    require(is_width(step[4]) && step[3] <= step[2] && step[4] <= step[2], "bad widths");
+  }
+  parallel_tasks(
+      plan.n_steps, n_threads,
+      [&](int64_t i) {
+        const int64_t* step = plan.step(i);
+        uint8_t* parent = pool.data + step[0] * pool.slot_bytes;
+        subtract_step(step, parent, pool.data + step[1] * pool.slot_bytes, bins, packed, simd);
+      },
+      SUBTRACTIONS_PER_THREAD);
+}
+
+}  // namespace bitgrove

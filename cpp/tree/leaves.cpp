@@ -1,0 +1,232 @@
+// Leaves of a finished tree: which rows are in which, sums of the original gradients, and adding
+// leaf values to scores.
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "bindings/numpy_arrays.h"
+#include "bindings/rooms.h"
+#include "common/parallel.h"
+#include "gain.h"
+#include "math.h"
+#include "tiles.h"
+
+namespace bitgrove {
+namespace {
+
+// Sums over leaves are made per task: tasks of many rows, but some for every thread.
+constexpr int64_t SUM_TASKS_PER_THREAD = 4, PIECE = 256;
+
+// leaf_of: per row the number of its leaf in one, two or four bytes; n_leaves for a row in none.
+using LeafNumbers = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class Visit>
+void visit_leaves(const LeafNumbers& leaf_of, Visit&& visit) {
+  void* data = leaf_of.data();
+  switch (leaf_of.itemsize()) {
+    case 1:
+      return visit(static_cast<uint8_t*>(data));
+    case 2:
+      return visit(static_cast<uint16_t*>(data));
+    case 4:
+      return visit(static_cast<uint32_t*>(data));
+    default:
+      throw std::invalid_argument("bitgrove core: leaf numbers of unknown width");
+  }
+}
+
+struct Range {
+  int64_t leaf, begin, end;
+};
+
+std::vector<Range> row_ranges(Vector<const int64_t> begins, Vector<const int64_t> ends,
+                              int64_t n_rows) {
+  require(begins.shape(0) == ends.shape(0), "begins and ends differ in length");
+  std::vector<Range> ranges;
+  for (size_t leaf = 0; leaf < begins.shape(0); ++leaf) {
+    require(0 <= begins(leaf) && begins(leaf) <= ends(leaf) && ends(leaf) <= n_rows,
+            "bad leaf range");
+    for (int64_t begin = begins(leaf); begin < ends(leaf); begin += ROW_BLOCK)
+      ranges.push_back(
+          {static_cast<int64_t>(leaf), begin, std::min(begin + ROW_BLOCK, ends(leaf))});
+  }
+  return ranges;
+}
+
+// From row lists to row order: one scattered byte per row here, and everything after it is read in
+// order.
+void locate_leaves(Vector<const int32_t> rows, Vector<const int64_t> begins,
+                   Vector<const int64_t> ends, LeafNumbers leaf_of, int n_threads) {
+  const int64_t n_listed = rows.shape(0), n_rows = leaf_of.shape(0), n_leaves = begins.shape(0);
+  const std::vector<Range> ranges = row_ranges(begins, ends, n_listed);
+  int64_t n_located = 0;
+  for (const Range& range : ranges) n_located += range.end - range.begin;
+  require(n_listed <= n_rows && n_leaves >> (8 * leaf_of.itemsize()) == 0,
+          "too many leaves or listed rows");
+  const int32_t* row = rows.data();
+  nb::gil_scoped_release release;
+  visit_leaves(leaf_of, [&](auto* leaf) {
+    using Leaf = std::remove_pointer_t<decltype(leaf)>;
+    if (n_located < n_rows) std::fill_n(leaf, n_rows, static_cast<Leaf>(n_leaves));
+    parallel_tasks(static_cast<int64_t>(ranges.size()), threads_for_rows(n_listed, n_threads),
+                   [&](int64_t task) {
+                     const Range& range = ranges[task];
+                     for (int64_t i = range.begin; i < range.end; ++i)
+                       leaf[row[i]] = static_cast<Leaf>(range.leaf);
+                   });
+  });
+}
+
+// Rounds to a multiple of one: the fixed point of fixed_point.py, |x| < 2^51.
+BG_FN int64_t fixed(double x) {
+  return bits_of_double(x + ROUNDING_SHIFT) - bits_of_double(ROUNDING_SHIFT);
+}
+
+struct GradientUnits {
+  const float *grad, *hess;  // hess null: every row counts one
+  double grad_unit, hess_unit;
+};
+
+// Adds the rows [begin, end) to sums (gradient and hessian of each leaf, and of no leaf).
+template <class Leaf>
+BG_FN void add_rows(const GradientUnits& rows, const Leaf* leaf_of, int64_t begin, int64_t end,
+                    int64_t* sums) {
+  int64_t pairs[2 * PIECE];
+  for (int64_t first = begin; first < end; first += PIECE) {
+    const int64_t n = std::min(PIECE, end - first);
+    for (int64_t i = 0; i < n; ++i) {
+      pairs[2 * i] = fixed(static_cast<double>(rows.grad[first + i]) * rows.grad_unit);
+      pairs[2 * i + 1] =
+          rows.hess ? fixed(static_cast<double>(rows.hess[first + i]) * rows.hess_unit) : 1;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t* sum = sums + 2 * static_cast<int64_t>(leaf_of[first + i]);
+      sum[0] += pairs[2 * i];
+      sum[1] += pairs[2 * i + 1];
+    }
+  }
+}
+
+// sums (n_leaves, 2): int64 fixed point of grad * grad_unit and hess * hess_unit.
+void leaf_sums(LeafNumbers leaf_of, Vector<const float> grad, Optional<const float> hess,
+               double grad_unit, double hess_unit, Matrix<int64_t> sums, int n_threads, int simd) {
+  const int64_t n_rows = grad.shape(0), n_sums = 2 * sums.shape(0);
+  require(sums.shape(1) == 2, "sums has the wrong shape");
+  require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows &&
+              (!hess || hess->shape(0) == grad.shape(0)),
+          "leaf_of, grad and hess differ in length");
+  const GradientUnits rows{grad.data(), hess ? hess->data() : nullptr, grad_unit, hess_unit};
+  int64_t* out = sums.data();
+  std::fill_n(out, n_sums, 0);
+  nb::gil_scoped_release release;
+  n_threads = threads_for_rows(n_rows, n_threads);
+  const int64_t n_tasks =
+      n_threads == 1 ? 1 : std::min(SUM_TASKS_PER_THREAD * n_threads, blocks_of(n_rows, ROW_BLOCK));
+  visit_leaves(leaf_of, [&](auto* leaf) {
+    parallel_tasks(n_tasks, n_threads, [&](int64_t task) {
+      std::vector<int64_t> mine(n_sums + 2, 0);
+      int64_t* total = mine.data();
+      with_simd(static_cast<Simd>(simd), [&] {
+        add_rows(rows, leaf, n_rows * task / n_tasks, n_rows * (task + 1) / n_tasks, total);
+      });
+      for (int64_t i = 0; i < n_sums; ++i)
+        std::atomic_ref<int64_t>(out[i]).fetch_add(total[i], std::memory_order_relaxed);
+    });
+  });
+}
+
+// Values -soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature, and H; the sums
+// are integers of units.
+nb::tuple leaf_values(Matrix<const int64_t> sums, double grad_unit, double hess_unit,
+                      double reg_alpha, double reg_lambda, double learning_rate) {
+  require(sums.shape(1) == 2, "sums has the wrong shape");
+  const size_t n_leaves = sums.shape(0);
+  std::vector<double> values, hessians;
+  for (size_t leaf = 0; leaf < n_leaves; ++leaf) {
+    const double grad = static_cast<double>(sums(leaf, 0)) * grad_unit,
+                 hess = static_cast<double>(sums(leaf, 1)) * hess_unit;
+    const double size =
+        hess + reg_lambda > 0.0 ? -soften(grad, reg_alpha) / (hess + reg_lambda) : 0.0;
+    values.push_back(size * learning_rate + 0.0);  // + 0.0: a zero leaf is +0, never -0
+    hessians.push_back(hess);
+  }
+  return nb::make_tuple(to_numpy(std::move(values), {n_leaves}),
+                        to_numpy(std::move(hessians), {n_leaves}));
+}
+
+void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int n_leaves,
+                     Vector<const double> values, int n_threads, int simd) {
+  const int64_t n_rows = scores.shape(0);
+  require(static_cast<int>(values.shape(0)) == n_leaves, "values and leaves differ");
+  require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows, "scores and leaf_of differ in length");
+  std::vector<double> of_leaf(values.data(), values.data() + values.shape(0));
+  of_leaf.push_back(-0.0);  // what a row in no leaf gets: x + -0.0 is x, also for -0.0
+  const double* value = of_leaf.data();
+  double* score = scores.data();
+  nb::gil_scoped_release release;
+  visit_leaves(leaf_of, [&](auto* leaf) {
+    parallel_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
+      with_simd(static_cast<Simd>(simd), [&] {
+        for (int64_t i = begin; i < end; ++i) score[i] += value[leaf[i]];
+      });
+    });
+  });
+}
+
+struct BinnedTree {
+  const int32_t *feature, *left, *right;
+  const uint8_t *bin, *missing_bin, *default_left;
+  const double* value;
+  bool is_leaf;
+};
+
+int leaf_of(const BinnedTree& tree, const uint8_t* columns, int64_t column_stride, int64_t row) {
+  if (tree.is_leaf) return 0;
+  int node = 0;
+  while (node >= 0) {
+    const uint8_t bin = columns[tree.feature[node] * column_stride + row];
+    const bool left =
+        goes_left(bin, tree.bin[node], tree.missing_bin[node], tree.default_left[node] != 0);
+    node = left ? tree.left[node] : tree.right[node];
+  }
+  return ~node;
+}
+
+// Adds one tree to the scores of binned rows: validation sets, and rows left out by sampling.
+void add_binned_tree(Vector<double> scores, Matrix<const uint8_t> columns,
+                     Vector<const int32_t> feature, Vector<const uint8_t> bin,
+                     Vector<const uint8_t> missing_bin, Vector<const uint8_t> default_left,
+                     Vector<const int32_t> left, Vector<const int32_t> right,
+                     Vector<const double> value, Optional<const int32_t> subset, int n_threads) {
+  const int64_t n_rows = scores.shape(0), column_stride = columns.shape(1);
+  require(column_stride >= n_rows && value.shape(0) == feature.shape(0) + 1, "bad sizes");
+  const BinnedTree tree{feature.data(), left.data(),          right.data(),
+                        bin.data(),     missing_bin.data(),   default_left.data(),
+                        value.data(),   feature.shape(0) == 0};
+  const uint8_t* bins = columns.data();
+  double* score = scores.data();
+  const int32_t* rows = subset ? subset->data() : nullptr;
+  const int64_t n = subset ? static_cast<int64_t>(subset->shape(0)) : n_rows;
+  nb::gil_scoped_release release;
+  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = rows ? rows[i] : i;
+      score[row] += tree.value[leaf_of(tree, bins, column_stride, row)];
+    }
+  });
+}
+
+}  // namespace
+
+void init_leaves(nb::module_& m) {
+  m.def("locate_leaves", &locate_leaves);
+  m.def("leaf_sums", &leaf_sums, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
+        nb::arg(), nb::arg(), nb::arg());
+  m.def("leaf_values", &leaf_values);
+  m.def("add_leaf_values", &add_leaf_values);
+  m.def("add_binned_tree", &add_binned_tree, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+}
+
+}  // namespace bitgrove

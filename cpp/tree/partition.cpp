@@ -1,0 +1,304 @@
+// Stable partition of each node's rows by its split, for a batch of nodes at once.
+//
+// A node's rows are two runs in ascending order, active rows and then rows whose integers are zero;
+// being stable, the partition keeps that. What goes left is written over what was read, what goes
+// right into the scratch: a node of one block then lacks only the copy of its right half. Of larger
+// nodes every block is divided on its own, and after the counts are known all halves are copied to
+// their places.
+#include "tree/partition.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "bindings/numpy_arrays.h"
+#include "bindings/rooms.h"
+#include "common/parallel.h"
+#include "tiles.h"
+
+namespace bitgrove {
+namespace {
+
+constexpr int64_t BLOCK = 8192;
+
+struct NodeRows {
+  int64_t begin, middle, end;
+
+  int64_t size() const { return end - begin; }
+};
+
+struct Split {
+  const uint8_t* column;
+  uint8_t bin, missing_bin;
+  bool default_left;
+};
+
+struct Block {
+  int node, run;
+  int64_t begin, end, n_left, left_to, right_to;
+
+  int64_t n_right() const { return end - begin - n_left; }
+};
+
+// Where divided rows go. `left` may be the place they are read from, or before it.
+struct Halves {
+  int32_t *left, *right;
+};
+
+// Vector stores may write past the kept rows, but never past the rows already read.
+int64_t divide_scalar(const Split& s, const int32_t* rows, int64_t from, int64_t n, int64_t n_left,
+                      Halves out) {
+  int64_t n_right = from - n_left;
+  for (int64_t i = from; i < n; ++i) {
+    const int32_t row = rows[i];
+    const bool left = goes_left(s.column[row], s.bin, s.missing_bin, s.default_left);
+    out.left[n_left] = row;
+    out.right[n_right] = row;
+    n_left += left;
+    n_right += !left;
+  }
+  return n_left;
+}
+
+#if defined(__x86_64__)
+
+// Columns are padded by 3 bytes so that the 32-bit gathers stay inside.
+BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n, Halves out) {
+  const __m512i bin = _mm512_set1_epi32(s.bin), missing = _mm512_set1_epi32(s.missing_bin);
+  const __mmask16 keep_missing = s.default_left ? 0xFFFF : 0;
+  int64_t i = 0, n_left = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m512i row = _mm512_loadu_si512(rows + i);
+    const __m512i value = _mm512_and_si512(
+        _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xFFFF, row, s.column, 1),
+        _mm512_set1_epi32(0xFF));
+    const __mmask16 left = _mm512_cmple_epi32_mask(value, bin) |
+                           (_mm512_cmpeq_epi32_mask(value, missing) & keep_missing);
+    const __mmask16 right = static_cast<__mmask16>(~left);
+    _mm512_storeu_si512(out.left + n_left, _mm512_maskz_compress_epi32(left, row));
+    _mm512_storeu_si512(out.right + (i - n_left), _mm512_maskz_compress_epi32(right, row));
+    n_left += __builtin_popcount(left);
+  }
+  return divide_scalar(s, rows, i, n, n_left, out);
+}
+
+// For each 8-bit mask, the lanes that are kept, in order, first.
+constexpr auto COMPRESS = [] {
+  std::array<std::array<int32_t, 8>, 256> table{};
+  for (int mask = 0; mask < 256; ++mask)
+    for (int lane = 0, kept = 0; lane < 8; ++lane)
+      if (mask >> lane & 1) table[mask][kept++] = lane;
+  return table;
+}();
+
+BG_TARGET_AVX2 inline __m256i lanes(int mask) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(COMPRESS[mask].data()));
+}
+
+BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t n, Halves out) {
+  const __m256i bin = _mm256_set1_epi32(s.bin);
+  const __m256i missing = _mm256_set1_epi32(s.default_left ? s.missing_bin : -1);
+  int64_t i = 0, n_left = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256i row = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + i));
+    const __m256i value =
+        _mm256_and_si256(_mm256_i32gather_epi32(reinterpret_cast<const int*>(s.column), row, 1),
+                         _mm256_set1_epi32(0xFF));
+    const __m256i above =
+        _mm256_andnot_si256(_mm256_cmpeq_epi32(value, missing), _mm256_cmpgt_epi32(value, bin));
+    const int right = _mm256_movemask_ps(_mm256_castsi256_ps(above)), left = ~right & 0xFF;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.left + n_left),
+                        _mm256_permutevar8x32_epi32(row, lanes(left)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.right + (i - n_left)),
+                        _mm256_permutevar8x32_epi32(row, lanes(right)));
+    n_left += __builtin_popcount(left);
+  }
+  return divide_scalar(s, rows, i, n, n_left, out);
+}
+
+#endif
+
+int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves out) {
+#if defined(__x86_64__)
+  if (simd == Simd::avx512) return divide_avx512(s, rows, n, out);
+  if (simd == Simd::avx2) return divide_avx2(s, rows, n, out);
+#else
+  (void)simd;
+#endif
+  return divide_scalar(s, rows, 0, n, 0, out);
+}
+
+std::vector<Block> plan_blocks(const std::vector<NodeRows>& nodes) {
+  std::vector<Block> blocks;
+  const auto add_run = [&](int node, int run, int64_t first, int64_t last) {
+    for (int64_t begin = first; begin < last; begin += BLOCK)
+      blocks.push_back({node, run, begin, std::min(begin + BLOCK, last), 0, 0, 0});
+  };
+  for (int i = 0; i < static_cast<int>(nodes.size()); ++i) {
+    if (nodes[i].size() <= BLOCK) continue;
+    add_run(i, 0, nodes[i].begin, nodes[i].middle);
+    add_run(i, 1, nodes[i].middle, nodes[i].end);
+  }
+  return blocks;
+}
+
+// Counts the rows of both runs that go left per node, and says where each block's halves go.
+void place_blocks(const std::vector<NodeRows>& nodes, std::vector<Block>& blocks,
+                  std::vector<RowCounts>& n_left) {
+  for (const Block& block : blocks)
+    (block.run == 0 ? n_left[block.node].active : n_left[block.node].zero) += block.n_left;
+  std::vector<int64_t> lefts, rights;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    lefts.push_back(nodes[i].begin);
+    rights.push_back(nodes[i].begin + n_left[i].both());
+  }
+  for (Block& block : blocks) {
+    block.left_to = lefts[block.node];
+    block.right_to = rights[block.node];
+    lefts[block.node] += block.n_left;
+    rights[block.node] += block.n_right();
+  }
+}
+
+void copy_rows(int32_t* to, const int32_t* from, int64_t n) {
+  std::memcpy(to, from, n * sizeof(int32_t));
+}
+
+// Both runs of a node of one block: left halves close up in place, right ones follow from the
+// scratch.
+template <class Divide>
+RowCounts divide_node(int node, const NodeRows& at, int32_t* rows, int32_t* scratch,
+                      Divide&& divide) {
+  const int64_t n_active = at.middle - at.begin, n_zero = at.end - at.middle;
+  int32_t *first = rows + at.begin, *right = scratch + at.begin;
+  const int64_t active = divide(node, first, n_active, Halves{first, right});
+  const int64_t zero =
+      divide(node, rows + at.middle, n_zero, Halves{first + active, right + n_active - active});
+  copy_rows(first + active + zero, right, at.size() - active - zero);
+  return {active, zero};
+}
+
+// divide(node, rows, n, halves) returns how many of n rows of that node went left.
+template <class Divide>
+std::vector<RowCounts> partition_nodes(const std::vector<NodeRows>& nodes, int32_t* rows,
+                                       int32_t* scratch, int n_threads, Divide&& divide) {
+  std::vector<RowCounts> n_left(nodes.size(), RowCounts{0, 0});
+  std::vector<Block> blocks = plan_blocks(nodes);
+  const auto n_blocks = static_cast<int64_t>(blocks.size()),
+             n_nodes = static_cast<int64_t>(nodes.size());
+  int64_t n_rows = 0;
+  for (const NodeRows& node : nodes) n_rows += node.size();
+  n_threads = threads_for_rows(n_rows, n_threads);
+  parallel_tasks(n_blocks + n_nodes, n_threads, [&](int64_t task) {
+    if (task >= n_blocks) {
+      const int node = static_cast<int>(task - n_blocks);
+      if (nodes[node].size() <= BLOCK)
+        n_left[node] = divide_node(node, nodes[node], rows, scratch, divide);
+      return;
+    }
+    Block& block = blocks[task];
+    int32_t *left = rows + block.begin, *right = scratch + block.begin;
+    block.n_left = divide(block.node, left, block.end - block.begin, Halves{left, right});
+    copy_rows(right + block.n_right(), left, block.n_left);
+  });
+  place_blocks(nodes, blocks, n_left);
+  parallel_tasks(n_blocks, n_threads, [&](int64_t task) {
+    const Block& block = blocks[task];
+    const int32_t* from = scratch + block.begin;
+    copy_rows(rows + block.right_to, from, block.n_right());
+    copy_rows(rows + block.left_to, from + block.n_right(), block.n_left);
+  });
+  return n_left;
+}
+
+template <class Row>
+int64_t separate(const Row* packed, int32_t* rows, int32_t* scratch, int64_t n_rows,
+                 int n_threads) {
+  const auto divide = [packed](int, const int32_t* from, int64_t n, Halves out) {
+    int64_t n_active = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const int32_t row = from[i];
+      const bool active = packed[row] != 0;
+      out.left[n_active] = out.right[i - n_active] = row;
+      n_active += active;
+    }
+    return n_active;
+  };
+  return partition_nodes({{0, n_rows, n_rows}}, rows, scratch, n_threads, divide)[0].active;
+}
+
+// Puts the rows whose integers are zero behind the others, both in order; returns how many are not.
+int64_t separate_zero_rows(nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro> packed,
+                           Vector<int32_t> rows, Vector<int32_t> scratch, int n_threads) {
+  require(scratch.shape(0) >= rows.shape(0), "scratch too small");
+  const void* data = packed.data();
+  const size_t bytes = packed.itemsize();
+  const int64_t n_rows = rows.shape(0);
+  int32_t *row_data = rows.data(), *scratch_data = scratch.data();
+  nb::gil_scoped_release release;
+  switch (bytes) {
+    case 2:
+      return separate(static_cast<const int16_t*>(data), row_data, scratch_data, n_rows, n_threads);
+    case 4:
+      return separate(static_cast<const int32_t*>(data), row_data, scratch_data, n_rows, n_threads);
+    default:
+      return separate(static_cast<const int64_t*>(data), row_data, scratch_data, n_rows, n_threads);
+  }
+}
+
+// Returns the active and the zero rows of each node that went left.
+auto partition(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const uint8_t> columns,
+               Matrix<const int64_t> plan, int n_threads, int simd) {
+  require(scratch.shape(0) >= rows.shape(0), "scratch too small");
+  const PartitionSource source{rows.data(),
+                               static_cast<int64_t>(rows.shape(0)),
+                               scratch.data(),
+                               columns.data(),
+                               static_cast<int64_t>(columns.shape(0)),
+                               static_cast<int64_t>(columns.shape(1))};
+  const PlanView steps{plan.data(), static_cast<int64_t>(plan.shape(0)),
+                       static_cast<int64_t>(plan.shape(1))};
+  std::vector<int64_t> n_left;
+  {
+    nb::gil_scoped_release release;
+    for (const RowCounts& left : partition_rows(steps, source, n_threads, static_cast<Simd>(simd)))
+      n_left.insert(n_left.end(), {left.active, left.zero});
+  }
+  return to_numpy(std::move(n_left), {plan.shape(0), 2});
+}
+
+}  // namespace
+
+std::vector<RowCounts> partition_rows(const PlanView& plan, const PartitionSource& source,
+                                      int n_threads, Simd simd) {
+  require(plan.n_columns == 7, "plan must have 7 columns");
+  std::vector<NodeRows> nodes;
+  std::vector<Split> splits;
+  for (int64_t i = 0; i < plan.n_steps; ++i) {
+    const int64_t* step = plan.step(i);
+    const int64_t begin = step[0], end = step[1], feature = step[2], middle = step[6];
+    require(0 <= begin && begin <= middle && middle <= end && end <= source.n_listed,
+            "bad node range");
+    require(0 <= feature && feature < source.n_features, "feature out of range");
+    nodes.push_back({begin, middle, end});
+    splits.push_back({source.columns + feature * source.column_stride,
+                      static_cast<uint8_t>(step[3]), static_cast<uint8_t>(step[4]), step[5] != 0});
+  }
+  return partition_nodes(nodes, source.rows, source.scratch, n_threads,
+                         [&](int node, const int32_t* rows, int64_t n, Halves out) {
+                           return divide(splits[node], rows, n, simd, out);
+                         });
+}
+
+void init_partition(nb::module_& m) {
+  m.def("partition_rows", &partition);
+  m.def("separate_zero_rows", &separate_zero_rows);
+}
+
+}  // namespace bitgrove

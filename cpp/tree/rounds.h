@@ -1,0 +1,30 @@
+// All rounds of a tree on one device: the loop of grower.py where no other rank is asked.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tree/frontier.h"
+
+namespace bitgrove {
+
+// Device: search(SearchPlan) returns a SplitInfo per searched node, partition(division plan) the
+// RowCounts gone left.
+template <class Device>
+void grow_rounds(Device& device, Frontier& frontier, double alpha, const int64_t* missing_bin) {
+  const auto search_all = [&] {
+    SearchPlan plan;
+    while (frontier.next_search(plan)) {
+      frontier.record(device.search(plan).data());
+      plan = {};
+    }
+  };
+  search_all();
+  while (!frontier.next_batch(alpha).empty()) {
+    const std::vector<RowCounts> left = device.partition(frontier.division_plan(missing_bin));
+    frontier.divide(left.data(), left.data());
+    search_all();
+  }
+}
+
+}  // namespace bitgrove

@@ -1,0 +1,277 @@
+// The best split of each node of a batch, from its histogram.
+#include "tree/splits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "bindings/rooms.h"
+#include "common/parallel.h"
+#include "common/widths.h"
+#include "tree/scan.h"
+
+namespace bitgrove {
+namespace {
+
+constexpr int FEATURE_BLOCK = 16;
+constexpr int LANES = 8;
+constexpr int64_t TASKS_PER_THREAD = 8;  // some 3 us each
+constexpr double NO_GAIN = NO_SPLIT.gain;
+
+struct Node {
+  const uint8_t* slot;
+  int width;
+  double grad, hess, min_hess;
+  // For estimates: lambda in units of the integer hessian, the gain's unit, min_hess as an integer.
+  float lambda;
+  double estimate_unit;
+  int32_t least_hess;
+  bool can_estimate;
+};
+
+// Estimates need 32-bit sums, products below 2^128, and no cancellation (L1 regularisation).
+Node make_node(const uint8_t* slot, int width, const double* sums, const GainRules& rules) {
+  Node node{slot, width, sums[0], sums[1], sums[2], 0.0f, 0.0, 0, false};
+  node.can_estimate = width <= 32 && rules.reg_alpha == 0.0 && node.hess <= 0x1p31 - 1.0 &&
+                      node.min_hess <= node.hess && rules.reg_lambda <= 0x1p32 * rules.hess_scale;
+  if (!node.can_estimate) return node;
+  node.lambda = static_cast<float>(rules.reg_lambda / rules.hess_scale);
+  node.estimate_unit = rules.grad_scale * rules.grad_scale / rules.hess_scale;
+  node.least_hess = static_cast<int32_t>(std::ceil(node.min_hess));
+  return node;
+}
+
+struct Candidate {
+  double gain;
+  int bin;
+};
+
+// Running sums over the value bins, as float64 (exact: below 2^53).
+struct Prefix {
+  alignas(64) double grad[BINS_PER_FEATURE];
+  alignas(64) double hess[BINS_PER_FEATURE];
+};
+
+// Running sums of packed halves: 32-bit integers, as long as the node's hessian is one.
+struct ShortPrefix {
+  alignas(64) int32_t grad[BINS_PER_FEATURE];
+  alignas(64) int32_t hess[BINS_PER_FEATURE];
+};
+
+// sums[b] = bins[0] + ... + bins[b]
+template <class Layout>
+BG_FN void scan(const typename Layout::Sum* bins, int n_bins, typename Layout::Sum* sums) {
+  typename Layout::Sum sum{};
+  int b = 0;
+  if constexpr (std::is_integral_v<typename Layout::Sum>)
+    for (; b + lanes_of<typename Layout::Sum> <= n_bins; b += lanes_of<typename Layout::Sum>)
+      sum = scan_lanes(bins + b, sum, sums + b);
+  for (; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
+}
+
+template <class Layout, class Sums>
+BG_FN void running_sums(const typename Layout::Sum* bins, int n_bins, Sums& prefix) {
+  using Sum = std::remove_cvref_t<decltype(prefix.grad[0])>;
+  alignas(64) typename Layout::Sum sums[BINS_PER_FEATURE];
+  scan<Layout>(bins, n_bins, sums);
+  for (int b = 0; b < n_bins; ++b) {
+    prefix.grad[b] = static_cast<Sum>(Layout::grad(sums[b]));
+    prefix.hess[b] = static_cast<Sum>(Layout::hess(sums[b]));
+  }
+}
+
+// The largest of `n` gains, eight lanes at a time; gains are padded with NO_GAIN to a multiple.
+BG_FN double largest(const double* gains, int n) {
+  double top[LANES];
+  for (int lane = 0; lane < LANES; ++lane) top[lane] = NO_GAIN;
+  for (int b = 0; b < n; b += LANES)
+    for (int lane = 0; lane < LANES; ++lane)
+      top[lane] = gains[b + lane] > top[lane] ? gains[b + lane] : top[lane];
+  double result = top[0];
+  for (int lane = 1; lane < LANES; ++lane) result = top[lane] > result ? top[lane] : result;
+  return result;
+}
+
+// The best bin, if its gain is above `least`, when (add_grad, add_hess), the missing rows, go left
+// too. Of equals the first one.
+BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, double add_hess,
+                         const Node& node, double parent_score, const GainRules& rules,
+                         double least) {
+  alignas(64) double gains[BINS_PER_FEATURE + LANES];
+  for (int b = 0; b < n_bins; ++b) {
+    const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
+    const double gr = node.grad - gl, hr = node.hess - hl;
+    const bool allowed = (hl >= node.min_hess) & (hr >= node.min_hess);
+    const double gain = split_gain(gl, hl, gr, hr, parent_score, rules);
+    gains[b] = allowed ? gain : NO_GAIN;
+  }
+  for (int lane = 0; lane < LANES; ++lane) gains[n_bins + lane] = NO_GAIN;
+  const double top = largest(gains, n_bins);
+  if (!(top > least)) return {NO_GAIN, 0};
+  int bin = 0;
+  while (gains[bin] != top) ++bin;
+  return {top, bin};
+}
+
+// Twice the gain without the parent's part, in units of grad_scale^2 / hess_scale and in float32:
+// positive terms only, so that sixteen roundings of 2^-24 bound the relative error.
+constexpr double ESTIMATE_ERROR = 0x1p-18;
+constexpr int ESTIMATE_LANES = 16;
+
+struct Estimates {
+  alignas(64) float gain[BINS_PER_FEATURE];
+  int first, last;  // estimated bins: whole groups of lanes that hold an allowed cut
+  float top = -1.0f;
+};
+
+BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_grad, int32_t add_hess,
+                          const Node& node, Estimates& out) {
+  const auto grad = static_cast<int32_t>(node.grad), hess = static_cast<int32_t>(node.hess);
+  const int32_t least = node.least_hess - add_hess, most = hess - node.least_hess - add_hess;
+  const float lambda = node.lambda;
+  float top[ESTIMATE_LANES];
+  for (int lane = 0; lane < ESTIMATE_LANES; ++lane) top[lane] = -1.0f;
+  int b = 0;
+  while (b < n_bins && prefix.hess[std::min(b + ESTIMATE_LANES, n_bins) - 1] < least)
+    b += ESTIMATE_LANES;
+  out.first = b;
+  for (; b < n_bins && prefix.hess[b] <= most; b += ESTIMATE_LANES)
+    for (int lane = 0; lane < ESTIMATE_LANES; ++lane) {
+      const int32_t sum = prefix.hess[b + lane];
+      const int32_t left_grad = prefix.grad[b + lane] + add_grad, left_hess = sum + add_hess;
+      const float gl = static_cast<float>(left_grad), hl = static_cast<float>(left_hess) + lambda;
+      const float gr = static_cast<float>(grad - left_grad),
+                  hr = static_cast<float>(hess - left_hess) + lambda;
+      const bool allowed = (sum >= least) & (sum <= most) & (b + lane < n_bins);
+      const float estimate = ((gl * gl) * hr + (gr * gr) * hl) / (hl * hr);
+      out.gain[b + lane] = allowed ? estimate : -1.0f;
+      top[lane] = out.gain[b + lane] > top[lane] ? out.gain[b + lane] : top[lane];
+    }
+  out.last = b;
+  for (int half = ESTIMATE_LANES / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane)
+      top[lane] = top[lane + half] > top[lane] ? top[lane + half] : top[lane];
+  out.top = top[0];
+}
+
+// As the other best_bin: only bins whose estimate comes near the largest can be the best.
+BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad, double add_hess,
+                         const Node& node, double parent_score, const GainRules& rules,
+                         double least) {
+  Estimates estimates;
+  estimate_gains(prefix, n_bins, static_cast<int32_t>(add_grad), static_cast<int32_t>(add_hess),
+                 node, estimates);
+  const double top = estimates.top;
+  Candidate best{NO_GAIN, 0};
+  if (top < 0.0 || 0.5 * (top * (1.0 + ESTIMATE_ERROR) * node.estimate_unit - parent_score) < least)
+    return best;
+  const auto bar = static_cast<float>(top * (1.0 - ESTIMATE_ERROR));
+  for (int first = estimates.first; first < estimates.last; first += ESTIMATE_LANES) {
+    int n_near = 0;
+    for (int lane = 0; lane < ESTIMATE_LANES; ++lane) n_near += estimates.gain[first + lane] >= bar;
+    for (int b = first; n_near > 0; ++b) {
+      if (!(estimates.gain[b] >= bar)) continue;
+      --n_near;
+      const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
+      const double gain = split_gain(gl, hl, node.grad - gl, node.hess - hl, parent_score, rules);
+      if (gain > best.gain) best = {gain, b};
+    }
+  }
+  return best.gain > least ? best : Candidate{NO_GAIN, 0};
+}
+
+template <class Layout, class Sums>
+void search_feature(const Node& node, const SplitFeatures& features, int f, double parent_score,
+                    const GainRules& rules, SplitInfo& best) {
+  const int64_t offset = features.bin_offset[f];
+  const int n_all = static_cast<int>(features.bin_offset[f + 1] - offset);
+  const bool has_missing = features.has_missing[f];
+  const int n_values = n_all - (has_missing ? 1 : 0);
+  const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot) + offset;
+  using Sum = std::remove_cvref_t<decltype(Sums::grad[0])>;
+  Sums prefix;
+  running_sums<Layout>(bins, n_values, prefix);
+  // With missing rows the last cut is values against missing; without, it is no split.
+  Candidate right = best_bin(prefix, has_missing ? n_values : n_values - 1, 0.0, 0.0, node,
+                             parent_score, rules, best.gain);
+  bool default_left = !has_missing;
+  if (has_missing) {
+    const double miss_grad = static_cast<double>(Layout::grad(bins[n_values]));
+    const double miss_hess = static_cast<double>(Layout::hess(bins[n_values]));
+    const Candidate left =
+        best_bin(prefix, n_values - 1, miss_grad, miss_hess, node, parent_score, rules, best.gain);
+    if (left.gain > right.gain || (left.gain == right.gain && left.bin <= right.bin)) {
+      right = left;
+      default_left = true;
+    }
+    if (default_left && right.gain != NO_GAIN) {
+      prefix.grad[right.bin] += static_cast<Sum>(miss_grad);
+      prefix.hess[right.bin] += static_cast<Sum>(miss_hess);
+    }
+  }
+  if (right.gain > best.gain)
+    best = {right.gain,
+            static_cast<int64_t>(prefix.grad[right.bin]),
+            static_cast<int64_t>(prefix.hess[right.bin]),
+            f,
+            right.bin,
+            default_left,
+            0};
+}
+
+SplitInfo search_block(const Node& node, const SplitFeatures& features, int begin, int end,
+                       const GainRules& rules, bool packed, Simd simd) {
+  const double parent_score = leaf_score(node.grad, node.hess, rules);
+  SplitInfo best = NO_SPLIT;
+  visit_width(node.width, packed, [&](auto layout) {
+    using Layout = decltype(layout);
+    if constexpr (Layout::half_bits >= 16)
+      with_simd(simd, [&] {
+        const auto search_all = [&](auto sums) {
+          for (int f = begin; f < end; ++f)
+            if (features.allowed[f])
+              search_feature<Layout, typename decltype(sums)::type>(node, features, f, parent_score,
+                                                                    rules, best);
+        };
+        if (node.can_estimate) return search_all(std::type_identity<ShortPrefix>{});
+        search_all(std::type_identity<Prefix>{});
+      });
+  });
+  if (!(best.gain > gain_floor(parent_score, rules))) best = NO_SPLIT;
+  return best;
+}
+
+}  // namespace
+
+void find_splits(const SearchedNodes& searched, const PoolView& pool, const SplitFeatures& features,
+                 const GainRules& rules, bool packed, SplitInfo* result, int n_threads, Simd simd) {
+  const int64_t n_nodes = searched.n_nodes;
+  std::vector<Node> nodes;
+  for (int64_t i = 0; i < n_nodes; ++i) {
+    const int width = static_cast<int>(searched.widths[i]);
+    const uint8_t* slot =
+        pool.slot(searched.slots[i], features.bin_offset[features.n_features], width);
+    nodes.push_back(make_node(slot, width, searched.sums + 3 * i, rules));
+  }
+  const int64_t n_blocks = blocks_of(features.last - features.first, FEATURE_BLOCK);
+  std::vector<SplitInfo> found(n_nodes * n_blocks);
+  parallel_tasks(
+      n_nodes * n_blocks, n_threads,
+      [&](int64_t task) {
+        const int begin = features.first + static_cast<int>(task % n_blocks) * FEATURE_BLOCK;
+        const int end = std::min(begin + FEATURE_BLOCK, features.last);
+        found[task] =
+            search_block(nodes[task / n_blocks], features, begin, end, rules, packed, simd);
+      },
+      TASKS_PER_THREAD);
+  for (int64_t i = 0; i < n_nodes; ++i) {
+    result[i] = NO_SPLIT;
+    for (int64_t b = 0; b < n_blocks; ++b)
+      if (found[i * n_blocks + b].gain > result[i].gain) result[i] = found[i * n_blocks + b];
+  }
+}
+
+}  // namespace bitgrove

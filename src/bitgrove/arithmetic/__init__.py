@@ -1,0 +1,1 @@
+"""The same bits everywhere: exp and log, hashes of row ids, fixed-point sums."""

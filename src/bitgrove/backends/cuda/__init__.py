@@ -1,0 +1,1 @@
+"""One NVIDIA GPU, through CuPy: memory, launches, rounds of a tree, prediction."""

@@ -1,0 +1,129 @@
+"""Bin edges: where each feature is cut into at most 255 bins.
+
+Owns BinMapper and the cutting. Receives columns and a Comm; the edges come from a sample chosen by
+a hash of the global row id and merged over ranks, so they depend neither on the order of ranks nor
+on their number. Integer counts decide every cut. Backends turn values into bins with the mapper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove import _core
+from bitgrove.arithmetic.exact_math import hash_key
+from bitgrove.data.device_tables import on_host, take_rows
+from bitgrove.data.row_ids import RowRuns
+from bitgrove.distributed.comm import Comm, feature_block
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+_SAMPLE_PURPOSE = 1
+_CHUNK_BYTES = 64 << 20  # of a rank's sample that travel in one message
+
+
+@dataclass(frozen=True, eq=False)
+class BinMapper:
+    """Feature f has the edges values[offset[f]:offset[f+1]]: x is in bin b iff b edges are below x.
+
+    The missing bin comes after the value bins. A histogram has it only where has_missing.
+    """
+
+    edge_values: F64
+    edge_offset: I64
+    has_missing: NDArray[np.uint8]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.edge_offset) - 1
+
+    @cached_property
+    def missing_bin(self) -> I64:
+        """Also the number of value bins of each feature."""
+        return np.diff(self.edge_offset) + 1
+
+    @cached_property
+    def bin_offset(self) -> I64:
+        """Where each feature's bins start in a histogram."""
+        sizes = self.missing_bin + self.has_missing
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @cached_property
+    def cut_values(self) -> F64:
+        """What a split at a bin compares with, bin after bin: the bin's edge.
+
+        +inf for the last bin of a feature: all values go left, missing right.
+        """
+        return np.insert(self.edge_values, self.edge_offset[1:], np.inf)
+
+    @cached_property
+    def cut_offset(self) -> I64:
+        """Where each feature's cut values start."""
+        return self.edge_offset + np.arange(len(self.edge_offset))
+
+    def with_missing(self, has_missing: NDArray[np.uint8]) -> BinMapper:
+        return replace(self, has_missing=has_missing)
+
+
+def fit_edges(
+    columns: Sequence[NDArray[Any]],
+    max_bin: int,
+    sample_rows: int,
+    runs: RowRuns,
+    comm: Comm,
+    seed: int,
+) -> BinMapper:
+    """Edges from a hashed sample of about sample_rows rows of all ranks (all rows when fewer)."""
+    n_rows = len(columns[0])
+    n_total = int(comm.allreduce_sum(np.array([n_rows], dtype=np.int64))[0])
+    rows: NDArray[np.int32] | slice = slice(None)
+    if n_total > sample_rows:
+        rows = _sampled(runs, hash_key(seed, _SAMPLE_PURPOSE), (sample_rows << 64) // n_total)
+    edges = _shared_edges([on_host(take_rows(column, rows)) for column in columns], max_bin, comm)
+    offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
+    return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))
+
+
+def _sampled(runs: RowRuns, key: int, limit: int) -> NDArray[np.int32]:
+    """The rows whose ids have a hash below the limit."""
+    parts = []
+    for run in runs:
+        rows = np.empty(run.end - run.begin, dtype=np.int32)  # only the sample's part is touched
+        n_sampled = _core.select_rows(key, run.first, limit, rows)
+        parts.append(rows[:n_sampled] + np.int32(run.begin))
+    return np.concatenate(parts)
+
+
+def _shared_edges(sample: list[NDArray[Any]], max_bin: int, comm: Comm) -> list[F64]:
+    """Edges of every feature: each rank gets all values of its block and finds their edges."""
+    if comm.size == 1:
+        return [find_edges(column, max_bin) for column in sample]
+    edges: list[F64] = []
+    chunk = max(1, _CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size
+    chunk = int(-comm.allreduce_max(np.array([-chunk]))[0])  # the smallest: the same on all ranks
+    for start in range(0, len(sample), chunk):
+        part = sample[start : start + chunk]
+        blocks = [feature_block(comm, len(part), rank) for rank in range(comm.size)]
+        wanted = [part[first:last] or [np.zeros(0)] for first, last in blocks]
+        values = comm.alltoall([np.concatenate(w).astype(np.float64) for w in wanted])
+        n_mine = blocks[comm.rank][1] - blocks[comm.rank][0]
+        tables = [v.reshape(n_mine, -1) for v in values if len(v)]
+        tables.append(np.zeros((n_mine, 0)))
+        found = [find_edges(np.concatenate([t[f] for t in tables]), max_bin) for f in range(n_mine)]
+        # NaN, which is never an edge, ends each feature's edges.
+        for sent in comm.allgather(
+            np.concatenate([np.zeros(0), *(np.append(e, np.nan) for e in found)])
+        ):
+            edges += [e[:-1] for e in np.split(sent, np.flatnonzero(np.isnan(sent)) + 1)[:-1]]
+    return edges
+
+
+def find_edges(values: NDArray[Any], max_bin: int) -> F64:
+    """At most max_bin - 1 increasing edges for one feature's sample; NaN is ignored."""
+    ordered = np.sort(values)  # NaN last
+    return np.asarray(_core.cut_edges(ordered.astype(np.float64, copy=False), max_bin))

@@ -1,0 +1,50 @@
+"""Which rows and features a tree sees: by hash, so that it depends on no stream and no rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.arithmetic.exact_math import hash_key, mix64
+from bitgrove.backends.base import Backend
+from bitgrove.data.row_ids import RowRuns
+from bitgrove.params import TrainParams
+
+_ROWS, _FEATURES, _ROUNDING = 2, 3, 4
+
+
+def rounding_key(seed: int, tree: int) -> int:
+    """Key of a tree's rounding noise."""
+    return hash_key(seed, _ROUNDING, tree)
+
+
+def row_sample(params: TrainParams, iteration: int) -> tuple[int, int] | None:
+    """(key, threshold): a row is in iff row_hash(key, row) < threshold. None: all rows are in."""
+    if params.subsample >= 1.0 or params.subsample_freq == 0:
+        return None
+    key = hash_key(params.random_state, _ROWS, iteration // params.subsample_freq)
+    return key, int(params.subsample * 2.0**64)
+
+
+def select_rows(backend: Backend, runs: RowRuns, sample: tuple[int, int] | None) -> Any:
+    """Row list (int32, ascending) of this rank's rows in the sample."""
+    if sample is None or len(runs) == 1:
+        return backend.select_rows(runs[-1].end, runs[0].first, sample)
+    parts = [backend.select_rows(r.end - r.begin, r.first, sample) + r.begin for r in runs]
+    return np.concatenate(parts)
+
+
+def feature_sample(params: TrainParams, tree: int, n_features: int) -> NDArray[np.uint8]:
+    """1 for each feature the tree may use: the ones with the smallest hashes."""
+    if params.colsample_bytree >= 1.0:
+        return np.ones(n_features, dtype=np.uint8)
+    n_kept = max(1, round(params.colsample_bytree * n_features))
+    key = hash_key(params.random_state, _FEATURES, tree)
+    order = sorted(
+        range(n_features), key=lambda feature: (mix64(key ^ mix64(feature + 1)), feature)
+    )
+    allowed = np.zeros(n_features, dtype=np.uint8)
+    allowed[order[:n_kept]] = 1
+    return allowed

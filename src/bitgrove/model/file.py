@@ -1,0 +1,372 @@
+"""The model file's bytes.
+
+Owns: the one binary format (docs/model_format.md) and its checks.
+Receives: a Model to write, or bytes that nobody vouches for. Returns: canonical bytes (equal models
+have equal bytes), or a Model whose every index has been checked; all else is a ModelFormatError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import reprlib
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from bitgrove.errors import ModelFormatError
+from bitgrove.model.tree import Tree
+
+if TYPE_CHECKING:
+    from bitgrove.model.model import Model
+
+MAGIC = b"BITGROVE"
+VERSION = 1
+MAX_HEADER_BYTES = 1 << 25  # JSON grows about twenty-fold when parsed: this bounds the memory
+_PREAMBLE = struct.Struct("<8sIQ")  # magic, version, header length
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
+_ALIGNMENT = 8  # arrays are used where they lie in the file's bytes
+_MAX_INT_DIGITS = 20  # any 64-bit integer with its sign; parsing longer ones takes quadratic time
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+
+
+class _Section(NamedTuple):
+    name: str
+    dtype: str
+    per: str  # what it has one value for
+
+
+_SECTIONS = (
+    _Section("base_score", "<f8", "output"),
+    _Section("tree_splits", "<i4", "tree"),
+    _Section("feature", "<i4", "split"),
+    _Section("split_bin", "|u1", "split"),
+    _Section("threshold", "<f8", "split"),
+    _Section("default_left", "|u1", "split"),
+    _Section("left", "<i4", "split"),
+    _Section("right", "<i4", "split"),
+    _Section("gain", "<f8", "split"),
+    _Section("split_rows", "<i8", "split"),
+    _Section("split_hess", "<f8", "split"),
+    _Section("leaf_value", "<f8", "leaf"),
+    _Section("leaf_rows", "<i8", "leaf"),
+    _Section("leaf_hess", "<f8", "leaf"),
+)
+
+_HEADER_TYPES: dict[str, tuple[type, ...]] = {
+    "best_iteration": (int, type(None)),
+    "classes": (list, type(None)),
+    "classes_dtype": (str, type(None)),
+    "feature_names": (list,),
+    "n_outputs": (int,),
+    "n_splits": (int,),
+    "n_trees": (int,),
+    "objective": (str,),
+    "params": (dict,),
+    "sections": (list,),
+}
+_SECTION_TYPES: dict[str, tuple[type, ...]] = {
+    "dtype": (str,),
+    "name": (str,),
+    "offset": (int,),
+    "shape": (list,),
+}
+
+
+def encode(model: Model) -> bytes:
+    """The model's bytes. What `decode` would refuse is refused here already."""
+    arrays = _arrays_of(model)
+    sections, _ = _layout(model.n_outputs, len(model.trees), len(arrays["feature"]))
+    _check_forest(arrays, model.n_features)
+    header = _canonical_json(
+        {
+            "best_iteration": model.best_iteration,
+            "classes": model.classes,
+            "classes_dtype": model.classes_dtype,
+            "feature_names": model.feature_names,
+            "n_outputs": model.n_outputs,
+            "n_splits": len(arrays["feature"]),
+            "n_trees": len(model.trees),
+            "objective": model.objective,
+            "params": model.params,
+            "sections": sections,
+        }
+    )
+    _parse_header(header)
+    parts: list[bytes | memoryview] = [_PREAMBLE.pack(MAGIC, VERSION, len(header)) + header]
+    parts += [arrays[section.name].data.cast("B") for section in _SECTIONS]
+    checksum = hashlib.sha256()
+    pieces = [piece for part in parts for piece in (part, bytes(_gap(len(part))))]
+    for piece in pieces:
+        checksum.update(piece)
+    return b"".join([*pieces, checksum.digest()])
+
+
+def decode(data: bytes | bytearray | memoryview) -> Model:
+    """The model that these bytes hold; its arrays are read-only views of them."""
+    from bitgrove.model.model import Model  # model.py imports this room
+
+    content = data if isinstance(data, bytes) else bytes(memoryview(data))
+    header_bytes, payload = _open(content)
+    header = _parse_header(header_bytes)
+    arrays = _arrays_in(payload, header)
+    _check_forest(arrays, len(header["feature_names"]))
+    return Model(
+        objective=header["objective"],
+        trees=_trees_of(arrays),
+        base_score=arrays["base_score"],
+        feature_names=header["feature_names"],
+        params=header["params"],
+        classes=header["classes"],
+        classes_dtype=header["classes_dtype"],
+        best_iteration=header["best_iteration"],
+    )
+
+
+def check_magic(start: bytes) -> None:
+    """Refuse a file by its first bytes, before the rest is read."""
+    if start != MAGIC:
+        _refuse("not a bitgrove model file (it does not begin with 'BITGROVE')")
+
+
+def _gap(size: int) -> int:
+    """How many zero bytes follow something of this size."""
+    return -size % _ALIGNMENT
+
+
+def _refuse(what: str) -> NoReturn:
+    raise ModelFormatError(what)
+
+
+def _open(data: bytes) -> tuple[bytes, memoryview]:
+    """Check the envelope; give the header's bytes and the payload."""
+    check_magic(data[: len(MAGIC)])
+    if len(data) < _PREAMBLE.size + _CHECKSUM_BYTES:
+        _refuse(f"cut off: only {len(data)} bytes")
+    _, version, header_size = _PREAMBLE.unpack_from(data)
+    if version != VERSION:
+        _refuse(f"format version {version} is unknown; this bitgrove reads version {VERSION}")
+    body = memoryview(data)[:-_CHECKSUM_BYTES]
+    if hashlib.sha256(body).digest() != data[-_CHECKSUM_BYTES:]:
+        _refuse("checksum mismatch: the file is damaged or cut off")
+    header_end = _PREAMBLE.size + header_size
+    payload_start = header_end + _gap(header_end)
+    if payload_start > len(body):
+        _refuse(f"a header of {header_size} bytes does not fit into the file")
+    if any(body[header_end:payload_start]):
+        _refuse("the padding after the header is not zero")
+    return bytes(body[_PREAMBLE.size : header_end]), body[payload_start:]
+
+
+def _canonical_json(value: object) -> bytes:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses lone surrogates
+        text = json.dumps(
+            value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+        )
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ModelFormatError(f"the header cannot be written as JSON: {error}") from error
+    return text.encode("ascii")
+
+
+def _parse_header(data: bytes) -> dict[str, Any]:
+    """The header, of the right keys and types, in the only spelling that is allowed."""
+    if len(data) > MAX_HEADER_BYTES:
+        _refuse(f"a header of {len(data)} bytes is over the limit of {MAX_HEADER_BYTES}")
+    try:
+        header = json.loads(
+            data.decode("ascii"),
+            object_pairs_hook=_unique_keys,
+            parse_int=_parse_int,
+            parse_constant=lambda name: _refuse(f"the header holds {name}"),
+        )
+    except ModelFormatError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"the header is not JSON: {error}") from error
+    _check_types("the header", header, _HEADER_TYPES)
+    if _canonical_json(header) != data:
+        _refuse("the header is not canonical JSON (sorted keys, no spaces, ASCII)")
+    return dict(header)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        _refuse(f"the header has the key {reprlib.repr(twice)} twice")
+    return unique
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > _MAX_INT_DIGITS:
+        _refuse(f"the header holds an integer of {len(text)} digits")
+    return int(text)
+
+
+def _check_types(what: str, value: object, types: Mapping[str, tuple[type, ...]]) -> None:
+    if not isinstance(value, dict):
+        _refuse(f"{what} is not an object")
+    if missing := types.keys() - value.keys():
+        _refuse(f"{what} lacks {', '.join(sorted(missing))}")
+    if unknown := value.keys() - types.keys():
+        _refuse(f"{what} has unknown keys: {reprlib.repr(sorted(unknown))}")
+    for key, allowed in types.items():
+        if type(value[key]) not in allowed:  # exact: True is not a count
+            _refuse(
+                f"{what}: {key} is {reprlib.repr(value[key])}, not of type {allowed[0].__name__}"
+            )
+
+
+def _layout(n_outputs: int, n_trees: int, n_splits: int) -> tuple[list[dict[str, Any]], int]:
+    """The only possible section list for these counts, and the payload's size (exact integers)."""
+    counts = {
+        "output": n_outputs,
+        "tree": n_trees,
+        "split": n_splits,
+        "leaf": n_splits + n_trees,
+    }
+    sections: list[dict[str, Any]] = []
+    offset = 0
+    for name, dtype, per in _SECTIONS:
+        sections.append({"name": name, "dtype": dtype, "shape": [counts[per]], "offset": offset})
+        size = np.dtype(dtype).itemsize * counts[per]
+        offset += size + _gap(size)
+    return sections, offset
+
+
+def _arrays_in(payload: memoryview, header: Mapping[str, Any]) -> Arrays:
+    """Views of the payload. Nothing is sized by the header before it agrees with the real size."""
+    counts = {name: header[name] for name in ("n_outputs", "n_trees", "n_splits")}
+    for name, count in counts.items():
+        if count < 0:
+            _refuse(f"{name} is {count}")
+    expected, size = _layout(**counts)
+    _check_sections(header["sections"], expected)
+    if len(payload) != size:
+        _refuse(f"the payload has {len(payload)} bytes, its sections need {size}")
+    arrays: Arrays = {}
+    for entry in expected:
+        dtype, offset, length = np.dtype(entry["dtype"]), entry["offset"], entry["shape"][0]
+        end = offset + length * dtype.itemsize
+        if any(payload[end : end + _gap(end)]):
+            _refuse(f"section {entry['name']}: the padding after it is not zero")
+        view: Array = np.ndarray(length, dtype, buffer=payload, offset=offset)
+        arrays[entry["name"]] = view.astype(dtype.newbyteorder("="), copy=False)
+    return arrays
+
+
+def _check_sections(given: Sequence[object], expected: Sequence[Mapping[str, Any]]) -> None:
+    for index, (entry, wanted) in enumerate(zip(given, expected, strict=False)):
+        _check_types(f"section {index}", entry, _SECTION_TYPES)
+        assert isinstance(entry, dict)
+        for key in ("name", "dtype", "shape", "offset"):
+            # As JSON, because 1 == True == 1.0 in Python.
+            if _canonical_json(entry[key]) != _canonical_json(wanted[key]):
+                _refuse(
+                    f"section {index} ({wanted['name']}): {key} is {reprlib.repr(entry[key])}, "
+                    f"expected {wanted[key]!r}"
+                )
+    if len(given) != len(expected):
+        _refuse(f"there are {len(given)} sections, expected {len(expected)}")
+
+
+def _arrays_of(model: Model) -> Arrays:
+    """The sections' arrays: each field of all trees, end to end."""
+    n_splits = [tree.n_splits for tree in model.trees]
+    lengths = {"split": n_splits, "leaf": [count + 1 for count in n_splits]}
+    arrays: Arrays = {
+        "base_score": np.ascontiguousarray(model.base_score, "<f8"),
+        "tree_splits": np.array(n_splits, "<i4"),
+    }
+    for name, dtype, per in _SECTIONS[len(arrays) :]:
+        parts = [np.asarray(getattr(tree, name)) for tree in model.trees]
+        if [part.shape[0] for part in parts] != lengths[per]:
+            _refuse(f"a tree's {name} array does not have one value per {per}")
+        try:
+            arrays[name] = np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="safe")
+        except (TypeError, ValueError) as error:
+            raise ModelFormatError(f"the trees' {name} arrays: {error}") from error
+    return arrays
+
+
+def _trees_of(arrays: Arrays) -> list[Tree]:
+    n_splits = arrays["tree_splits"].astype(np.int64)
+    ends = {"split": np.cumsum(n_splits).tolist(), "leaf": np.cumsum(n_splits + 1).tolist()}
+    parts: dict[str, list[Array]] = {}
+    for name, _, per in _SECTIONS:
+        if per in ends:
+            spans = zip([0, *ends[per]], ends[per], strict=False)
+            parts[name] = [arrays[name][start:end] for start, end in spans]
+    fields = zip(*parts.values(), strict=True)
+    return [Tree(**dict(zip(parts, values, strict=True))) for values in fields]
+
+
+def _check_forest(arrays: Arrays, n_features: int) -> None:
+    """Refuse a forest that could lead a prediction astray: whole arrays at a time."""
+    n_splits = arrays["tree_splits"].astype(np.int64)
+    if (n_splits < 0).any():
+        _refuse(f"tree {int(np.argmin(n_splits))} has a negative number of splits")
+    if int(n_splits.sum()) != len(arrays["feature"]):
+        _refuse(f"the trees have {n_splits.sum()} splits, expected {len(arrays['feature'])}")
+    if not np.isfinite(arrays["base_score"]).all():
+        _refuse("a base score is not finite")
+    feature, gain = arrays["feature"], arrays["gain"]
+    is_known = (feature >= 0) & (feature < n_features)
+    _require("split", is_known, n_splits, f"feature is not in 0..{n_features - 1}")
+    _require("split", ~np.isnan(arrays["threshold"]), n_splits, "threshold is NaN")
+    _require("split", arrays["default_left"] <= 1, n_splits, "default_left is neither 0 nor 1")
+    _require("split", np.isfinite(gain), n_splits, "gain is not finite")
+    _require("split", gain >= 0, n_splits, "gain is negative")
+    _require("leaf", np.isfinite(arrays["leaf_value"]), n_splits, "value is not finite")
+    for per in ("split", "leaf"):
+        _require(per, arrays[f"{per}_rows"] >= 0, n_splits, "number of rows is negative")
+        _require(per, np.isfinite(arrays[f"{per}_hess"]), n_splits, "hessian sum is not finite")
+    _check_children(arrays["left"], arrays["right"], n_splits)
+
+
+def _check_children(left: Array, right: Array, n_splits: Array) -> None:
+    """Each tree has 2s children for s - 1 splits below its root and s + 1 leaves.
+
+    So when all children exist and no two are the same, every node but the root has exactly one
+    parent; and when child splits come after their parents, there is no cycle.
+    """
+    n_nodes = 2 * len(left) + len(n_splits)
+    index = np.int32 if n_nodes < 2**31 else np.int64  # half the memory for all but giant forests
+    first_split = np.cumsum(n_splits) - n_splits
+    first_leaf = len(left) + first_split + np.arange(len(n_splits))
+    split_base = np.repeat(first_split.astype(index), n_splits)
+    leaf_base = np.repeat(first_leaf.astype(index), n_splits)
+    size = np.repeat(n_splits.astype(index), n_splits)
+    own = np.arange(len(left), dtype=index) - split_base
+    nodes = []
+    for side, child in (("left", left), ("right", right)):
+        exists = (child < size) & (~child <= size)
+        _require("split", exists, n_splits, f"{side} child does not exist")
+        is_later = (child < 0) | (child > own)
+        _require("split", is_later, n_splits, f"{side} child does not come after its parent")
+        nodes.append(np.where(child >= 0, split_base + child, leaf_base + ~child))
+    has_parent = np.zeros(n_nodes, np.bool_)
+    has_parent[nodes[0]] = True
+    has_parent[nodes[1]] = True
+    if np.count_nonzero(has_parent) != 2 * len(left):
+        n_parents = np.bincount(np.concatenate(nodes))
+        for side, node in zip(("left", "right"), nodes, strict=True):
+            _require("split", n_parents[node] == 1, n_splits, f"{side} child has two parents")
+
+
+def _require(per: str, ok: Array, n_splits: Array, what: str) -> None:
+    """Name the first split or leaf that is not ok."""
+    if ok.all():
+        return
+    index = int(np.argmin(ok))
+    ends = np.cumsum(n_splits if per == "split" else n_splits + 1)
+    tree = int(np.searchsorted(ends, index, side="right"))
+    start = int(ends[tree - 1]) if tree else 0
+    _refuse(f"tree {tree}, {per} {index - start}: {what}")

@@ -1,0 +1,57 @@
+"""Prediction on raw rows: scores and leaves of a whole forest.
+
+Receives a forest (tree.make_forest) and a C-contiguous float32 or float64 table; returns scores
+that are bit-equal to the training scores, because each row adds its leaf values to the base score
+in tree order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove import _core
+from bitgrove.backends.cuda.module import find_device
+from bitgrove.data.device_tables import device_of, require_device
+from bitgrove.errors import ParameterError
+from bitgrove.machine.threads import resolve_threads
+
+Rows = NDArray[Any]
+GPU_LINKS = {"binary": "sigmoid", "multiclass": "softmax"}  # as objectives.scores_to_predictions
+
+
+def predict_scores(
+    forest: Any,
+    rows: Rows,
+    base_score: NDArray[np.float64],
+    n_iterations: int,
+    n_jobs: int | None,
+) -> NDArray[np.float64]:
+    """Scores (n_rows, n_outputs) after the first n_iterations iterations."""
+    scores = np.empty((len(rows), len(base_score)))
+    scores[:] = base_score  # np.tile would take longer than a row's walk
+    n_trees = n_iterations * len(base_score)
+    _core.predict_scores(forest, n_trees, rows, scores, resolve_threads(n_jobs))
+    return scores
+
+
+def predict_leaves(forest: Any, rows: Rows, n_jobs: int | None) -> NDArray[np.int32]:
+    """The leaf of every row in every tree, (n_rows, n_trees)."""
+    leaves = np.empty((len(rows), forest.n_trees), dtype=np.int32)
+    _core.predict_leaves(forest, rows, leaves, resolve_threads(n_jobs))
+    return leaves
+
+
+def choose_gpu(X: Any, device: str | None) -> str | None:
+    """The GPU to predict on; None is the CPU. Without a wish it is where the rows are."""
+    lies_on = device_of(X)
+    if device is None:
+        device = lies_on
+    elif device.partition(":")[0] == "cuda":
+        device = f"cuda:{find_device(device)}"
+    elif device != "cpu":
+        raise ParameterError(f"device={device!r}: allowed are 'cpu', 'cuda' and 'cuda:0', ...")
+    require_device(lies_on, device)
+    return None if device == "cpu" else device

@@ -1,0 +1,74 @@
+"""The finished tree and the forest: flat arrays that predict, save and load work on.
+
+Owns Tree (one tree, in the canonical order of best-first growth: split i was the i-th split taken)
+and make_forest (all trees in the layout of the prediction kernels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove import _core
+from bitgrove.machine.simd import simd_level
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A row goes left iff x <= threshold; a missing value goes left iff default_left.
+
+    Children: >= 0 is a split of this tree, < 0 is ~leaf. Split 0 is the root; a child split has a
+    larger index than its parent. A tree without splits is the single leaf 0. Leaf values include
+    the learning rate.
+    """
+
+    feature: NDArray[np.int32]
+    split_bin: NDArray[np.uint8]
+    threshold: NDArray[np.float64]
+    default_left: NDArray[np.uint8]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    gain: NDArray[np.float64]
+    split_rows: NDArray[np.int64]
+    split_hess: NDArray[np.float64]
+    leaf_value: NDArray[np.float64]
+    leaf_rows: NDArray[np.int64]
+    leaf_hess: NDArray[np.float64]
+
+    @property
+    def n_splits(self) -> int:
+        return len(self.feature)
+
+    @property
+    def n_leaves(self) -> int:
+        return len(self.leaf_value)
+
+
+def concatenate(trees: Sequence[Tree], name: str, dtype: str) -> NDArray[Any]:
+    """One array of all trees, end to end."""
+    parts = [getattr(tree, name) for tree in trees]
+    return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
+
+
+def make_forest(trees: Sequence[Tree], n_features: int, simd: int | None = None) -> Any:
+    """All trees in the layouts of cpp/forest.h, for the prediction kernels."""
+    split_offset = np.zeros(len(trees) + 1, dtype=np.int64)
+    leaf_offset = np.zeros(len(trees) + 1, dtype=np.int64)
+    np.cumsum([tree.n_splits for tree in trees], out=split_offset[1:])
+    np.cumsum([tree.n_leaves for tree in trees], out=leaf_offset[1:])
+    return _core.make_forest(
+        split_offset,
+        leaf_offset,
+        concatenate(trees, "feature", "i4"),
+        concatenate(trees, "threshold", "f8"),
+        concatenate(trees, "default_left", "u1"),
+        concatenate(trees, "left", "i4"),
+        concatenate(trees, "right", "i4"),
+        concatenate(trees, "leaf_value", "f8"),
+        n_features,
+        simd_level() if simd is None else simd,
+    )

@@ -1,0 +1,38 @@
+"""The reference page of the parameters, docs/parameters.md, from the one table."""
+
+from __future__ import annotations
+
+from bitgrove.params.parameter import OBJECTIVES, Parameter
+from bitgrove.params.table import PARAMETERS
+
+
+def render_markdown() -> str:
+    """The reference page: one anchor per parameter, in the order of the table."""
+    groups = list(dict.fromkeys(p.group for p in PARAMETERS))
+    lines = [
+        "# Parameters",
+        "",
+        "Made from `bitgrove/params/table.py` by `python -m bitgrove.params`; do not edit.",
+        "Aliases work in `train()`; the estimators take the main names only.",
+    ]
+    for group in groups:
+        members = [p for p in PARAMETERS if p.group == group]
+        links = ", ".join(f"[`{p.name}`](#{p.name})" for p in members)
+        lines += ["", f"## {group}", "", links]
+        for p in members:
+            lines += ["", f'<a id="{p.name}"></a>', f"### {p.name}", "", p.doc, "", *_facts(p)]
+    return "\n".join(lines) + "\n"
+
+
+def _facts(p: Parameter) -> list[str]:
+    facts = [f"- default: `{p.default!r}`", f"- allowed: {p.allowed}"]
+    spellings = [f"`{k}` = `{v}`" for k, v in p.synonyms.items() if isinstance(k, str)]
+    if spellings:
+        facts.append(f"- other spellings: {', '.join(spellings)}")
+    if p.aliases:
+        facts.append(f"- aliases: {', '.join(f'`{alias}`' for alias in p.aliases)}")
+    if p.objectives != OBJECTIVES:
+        facts.append(f"- only for: {', '.join(f'`{name}`' for name in p.objectives)}")
+    if not p.affects_model:
+        facts.append("- never changes the model")
+    return facts

@@ -1,0 +1,253 @@
+"""The one table of training parameters.
+
+Owns: every parameter's name, aliases, type, default, bounds and documentation (one of them is a
+Parameter, see parameter.py).
+Receives: what the user wrote (any mapping). Returns: a frozen, checked `TrainParams`.
+`python -m bitgrove.params` prints the reference page made from the same table (reference_page.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from bitgrove.errors import ParameterError
+from bitgrove.params.parameter import MANY, METRICS, OBJECTIVES, Kind, Parameter, checked
+
+
+def _row(kind: Kind, default: object, group: str, doc: str, aliases: str = "", **rest: Any) -> Any:
+    row = dict(rest, type=kind, default=default, group=group, doc=doc, aliases=(*aliases.split(),))
+    return field(default=default, metadata=row)
+
+
+CORE, SHAPE, SAMPLING = "Core", "Tree shape and regularization", "Sampling"
+BINNING, QUANTIZED, OBJECTIVE = "Binning", "Quantized training", "Objective details"
+EVALUATION, EXECUTION = "Evaluation and early stopping", "Execution"
+DISTRIBUTED = "Several ranks"
+
+
+# fmt: off
+@dataclass(frozen=True)
+class TrainParams:
+    """Checked parameters, and the table itself: each field carries its `Parameter`."""
+
+    objective: str | None = _row("choice", None, CORE,
+        "The loss that is minimised. `train()` needs it; the estimators choose it themselves: "
+        "`binary` or `multiclass` by the number of classes, `regression` (squared error), "
+        "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood.",
+        "objective_type loss app application", choices=OBJECTIVES, optional=True, synonyms={
+            "binary:logistic": "binary", "logloss": "binary",
+            "regression_l2": "regression", "l2": "regression", "mse": "regression",
+            "rmse": "regression", "squared_error": "regression", "reg:squarederror": "regression",
+            "softmax": "multiclass", "multi:softprob": "multiclass", "multi:softmax": "multiclass",
+            "rank:ndcg": "lambdarank"})
+    n_estimators: int = _row("int", 100, CORE,
+        "Number of boosting iterations: one tree each, or one per class for `multiclass`. Raise it "
+        "together with a lower `learning_rate`; with early stopping set it high and let the "
+        "validation data decide. LightGBM `num_iterations`, XGBoost `num_boost_round`.",
+        "num_iterations num_iteration n_iter num_trees num_round num_rounds num_boost_round "
+        "max_iter iterations", low=1, high=10**6)
+    learning_rate: float = _row("float", 0.1, CORE,
+        "Each tree's values are multiplied by it. Smaller values generalise better and need more "
+        "trees; try 0.02 to 0.2. XGBoost `eta`.", "eta shrinkage_rate", high=1000, low_open=True)
+    random_state: int = _row("int", 0, CORE,
+        "Seed of the stochastic rounding and of row, feature and bin sampling. The same data, "
+        "parameters and seed give the same model, byte for byte. None means 0. The estimators also "
+        "take a NumPy generator.", "seed random_seed", high=2**63 - 1, synonyms={None: 0})
+    num_leaves: int = _row("int", 31, SHAPE,
+        "Most leaves of a tree. Trees grow best-first, so this is the main control of complexity: "
+        "lower it against overfitting, raise it (63 to 255) for large data. XGBoost `max_leaves`.",
+        "max_leaves num_leaf max_leaf_nodes", low=2, high=131072)
+    max_depth: int = _row("int", -1, SHAPE,
+        "Most splits on the way from the root to a leaf; -1, 0 or None: no limit. A limit keeps "
+        "best-first trees from growing long thin branches on small data.",
+        low=-1, high=MANY, synonyms={None: -1, 0: -1})
+    min_child_samples: int = _row("int", 20, SHAPE,
+        "Fewest training rows in a leaf. Raise it for noisy labels, lower it for small data sets. "
+        "LightGBM `min_data_in_leaf`.",
+        "min_data_in_leaf min_samples_leaf min_data_per_leaf min_data", low=1, high=MANY)
+    min_child_weight: float = _row("float", 1e-3, SHAPE,
+        "Smallest sum of hessians (for squared error: of sample weights) in a leaf. Unlike "
+        "`min_child_samples` it also rejects leaves whose rows are already predicted with "
+        "confidence. LightGBM `min_sum_hessian_in_leaf`; XGBoost's default is 1.",
+        "min_sum_hessian_in_leaf min_sum_hessian min_sum_hessian_per_leaf")
+    min_split_gain: float = _row("float", 0.0, SHAPE,
+        "A split must gain more than this, measured as LightGBM and XGBoost do (twice what the "
+        "loss falls). Its scale is that of the loss, so try powers of ten. LightGBM "
+        "`min_gain_to_split`, XGBoost `gamma`.",
+        "min_gain_to_split gamma min_split_loss")
+    reg_lambda: float = _row("float", 0.0, SHAPE,
+        "L2 penalty on leaf values: shrinks leaves with little hessian most. Try 1 to 10 on small "
+        "or noisy data. LightGBM `lambda_l2`; XGBoost's default is 1.",
+        "lambda_l2 lambda l2_regularization l2_leaf_reg")
+    reg_alpha: float = _row("float", 0.0, SHAPE,
+        "L1 penalty on leaf values: leaves whose gradient sum is below it predict zero. "
+        "LightGBM `lambda_l1`, XGBoost `alpha`.", "lambda_l1 alpha")
+    subsample: float = _row("float", 1.0, SAMPLING,
+        "Part of the rows each tree is grown on, drawn without replacement. 0.5 to 0.9 adds "
+        "variety between trees and saves time. LightGBM `bagging_fraction`.",
+        "bagging_fraction sub_row bagging", high=1, low_open=True)
+    subsample_freq: int = _row("int", 1, SAMPLING,
+        "Draw new rows every so many iterations; 0 turns row sampling off whatever `subsample` "
+        "says. LightGBM `bagging_freq`, whose default is 0.", "bagging_freq", high=MANY)
+    colsample_bytree: float = _row("float", 1.0, SAMPLING,
+        "Part of the features each tree may split on. 0.3 to 0.8 helps with many correlated "
+        "features and makes trees cheaper. LightGBM `feature_fraction`.",
+        "feature_fraction sub_feature rsm", high=1, low_open=True)
+    max_bin: int = _row("int", 255, BINNING,
+        "Most bins a feature's values are sorted into (missing values have their own). Fewer bins "
+        "regularise slightly and train faster; 63 is often as accurate. CatBoost `border_count`.",
+        "max_bins border_count", low=2, high=255)
+    bin_sample_rows: int = _row("int", 200_000, BINNING,
+        "Rows looked at to place the bin edges; all of them when the data has fewer. Raise it when "
+        "rare values matter. LightGBM `bin_construct_sample_cnt`.",
+        "bin_construct_sample_cnt subsample_for_bin", low=1, high=MANY)
+    gradient_bits: int | None = _row("int", 4, QUANTIZED,
+        "Bits of the integers that gradients are rounded to. 2 and 3 are fastest, 4 rarely loses "
+        "accuracy, 8 is close to full precision; None trains with about 24 bits. LightGBM's "
+        "`num_grad_quant_bins` counts intervals instead: b bits are its 2^b - 2.",
+        "grad_bits num_grad_bits", low=2, high=8, optional=True)
+    rounding: str = _row("choice", "stochastic", QUANTIZED,
+        "How gradients become integers. `stochastic` is right on average, so errors cancel in "
+        "sums; `nearest` is biased and mostly useful to see how much that matters. "
+        "LightGBM `stochastic_rounding`.", choices=("stochastic", "nearest"))
+    refit_leaves: bool = _row("bool", True, QUANTIZED,
+        "Compute the final leaf values from the unrounded gradients. Costs one pass over the rows; "
+        "keep it on below 4 bits. LightGBM `quant_train_renew_leaf`.", "quant_train_renew_leaf")
+    gradient_scale: str = _row("choice", "max", QUANTIZED,
+        "What the largest integer stands for. `max`: the largest gradient. `robust`: a high "
+        "quantile, so that a few huge gradients (heavy-tailed regression targets) do not flatten "
+        "all the others to zero.", choices=("max", "robust"))
+    packed: bool = _row("bool", True, QUANTIZED,
+        "Sum gradient and hessian together in one integer. Turning it off is slower and gives the "
+        "same model: a check and a yardstick, not a tuning knob.", affects_model=False)
+    num_class: int | None = _row("int", None, OBJECTIVE,
+        "Number of classes; labels are 0 to `num_class` - 1. None: taken from the labels. Needed "
+        "when the training rows may lack some class.",
+        "num_classes", low=2, high=MANY, optional=True, objectives=("multiclass",))
+    scale_pos_weight: float = _row("float", 1.0, OBJECTIVE,
+        "Weight of the positive class. For imbalanced data try (negatives / positives): ranking "
+        "of rows may improve, but probabilities are then no longer calibrated.",
+        low_open=True, objectives=("binary",))
+    sigmoid: float = _row("float", 1.0, OBJECTIVE,
+        "Slope of the logistic function: probability = 1 / (1 + exp(-sigmoid * score)) for "
+        "`binary`, and the sharpness of the pairwise loss for `lambdarank`.",
+        low_open=True, objectives=("binary", "lambdarank"))
+    lambdarank_truncation_level: int = _row("int", 30, OBJECTIVE,
+        "Pairs count when at least one of the two rows is among this many best-ranked of its "
+        "query. Set it a little above the k of the NDCG@k that matters to you.",
+        low=1, high=MANY, objectives=("lambdarank",))
+    lambdarank_norm: bool = _row("bool", True, OBJECTIVE,
+        "Normalise each query's gradients: long ones do not dominate.", objectives=("lambdarank",))
+    label_gain: tuple[float, ...] | None = _row("floats", None, OBJECTIVE,
+        "Gain of relevance labels 0, 1, 2, ... in NDCG. None: 2^label - 1. Give your own list when "
+        "labels are large or that grows too fast.", optional=True, objectives=("lambdarank",))
+    eval_metric: tuple[str, ...] | None = _row("metrics", None, EVALUATION,
+        "Metric or metrics computed on the validation data after each iteration. None: the "
+        "objective's own (logloss, rmse, multi_logloss or ndcg@10). LightGBM `metric`.",
+        "metric metrics", optional=True)
+    early_stopping_rounds: int | None = _row("int", None, EVALUATION,
+        "Stop when a validation metric has not improved for this many iterations, and keep the "
+        "model of the best one. Needs validation data. 20 to 100; more for a small learning rate.",
+        "early_stopping_round early_stopping n_iter_no_change", low=1, high=MANY, optional=True)
+    first_metric_only: bool = _row("bool", False, EVALUATION,
+        "Let only the first metric decide about early stopping; the others are still recorded.")
+    n_jobs: int | None = _row("int", None, EXECUTION,
+        "Threads. None or -1: all cores this process may use. Never changes the model.",
+        "num_threads num_thread nthread nthreads thread_count",
+        low=1, high=MANY, optional=True, synonyms={-1: None}, affects_model=False)
+    device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
+        "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
+        "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
+    histogram_pool_mb: int | None = _row("int", None, EXECUTION,
+        "Memory for histograms in MiB, at most. None: 1024 on the CPU, a quarter of the free "
+        "memory on a GPU. With less, more histograms are built again instead of kept. LightGBM "
+        "`histogram_pool_size`.",
+        "histogram_pool_size", low=1, high=MANY, optional=True, affects_model=False)
+    frontier_alpha: float = _row("float", 0.75, EXECUTION,
+        "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "
+        "a little more work thrown away.", high=1, low_open=True, affects_model=False)
+    verbosity: int = _row("int", 0, EXECUTION,
+        "1 prints the metrics of each iteration to standard error; 0 and -1 are silent.",
+        "verbose", low=-1, high=1, affects_model=False)
+    progress: bool = _row("bool", False, EXECUTION, "Show a progress bar.", affects_model=False)
+    distributed: str = _row("choice", "data", DISTRIBUTED,
+        "With several ranks: `data` sums the histograms of all features, which gives the model of "
+        "one machine. `voting` (PV-Tree) sums those of the features that ranks vote for: fewer "
+        "bytes, but the model may depend on the number of ranks. LightGBM `tree_learner`.",
+        "tree_learner", choices=("data", "voting"), kept_by_default=False)
+    top_k: int = _row("int", 20, DISTRIBUTED,
+        "Features each rank votes for at each node with `distributed=\"voting\"`; twice as many "
+        "are summed. Larger is closer to `data` and sends more.",
+        "topk", low=1, high=MANY, kept_by_default=False)
+    distributed_timeout: float = _row("float", 60.0, DISTRIBUTED,
+        "With several ranks: seconds to wait for a silent rank before training ends everywhere "
+        "with an error that names it. Must exceed the time the slowest rank computes alone.",
+        "comm_timeout", low_open=True, affects_model=False)
+# fmt: on
+
+
+PARAMETERS: tuple[Parameter, ...] = tuple(
+    Parameter(name=f.name, **f.metadata) for f in fields(TrainParams)
+)
+BY_NAME: dict[str, Parameter] = {p.name: p for p in PARAMETERS}
+CANONICAL: dict[str, str] = {name: p.name for p in PARAMETERS for name in (p.name, *p.aliases)}
+
+
+def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
+    """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
+    given = vars(params) if isinstance(params, TrainParams) else dict(params or {})
+    values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
+    spelled: dict[str, str] = {}
+    for name, value in given.items():
+        parameter = BY_NAME[_canonical_name(name)]
+        value_found = checked(parameter, value)
+        first = spelled.setdefault(parameter.name, name)
+        if first != name and values[parameter.name] != value_found:
+            raise ParameterError(
+                f"{first!r} and {name!r} are the same parameter but have different values: "
+                f"{given[first]!r} and {value!r}"
+            )
+        values[parameter.name] = value_found
+    _check_together(values)
+    return TrainParams(**values)
+
+
+def model_params(params: TrainParams) -> dict[str, object]:
+    """The parameters that shape the model, as JSON values for the model file."""
+    values = {
+        p.name: getattr(params, p.name)
+        for p in PARAMETERS
+        if p.affects_model and (p.kept_by_default or getattr(params, p.name) != p.default)
+    }
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+
+
+def _canonical_name(name: object) -> str:
+    if isinstance(name, str) and name in CANONICAL:
+        return CANONICAL[name]
+    close = difflib.get_close_matches(str(name), CANONICAL, n=1)
+    hint = f"; did you mean {CANONICAL[close[0]]!r}?" if close else ""
+    raise ParameterError(f"unknown parameter {name!r}{hint}")
+
+
+def _check_together(values: Mapping[str, Any]) -> None:
+    """Rules between parameters: what has no meaning for the objective is refused, not ignored."""
+    objective = values["objective"]
+    if objective is None:
+        return
+    for p in PARAMETERS:
+        if objective not in p.objectives and values[p.name] != p.default:
+            raise ParameterError(
+                f"{p.name}={values[p.name]!r} has no meaning for objective={objective!r}; "
+                f"it belongs to {' and '.join(p.objectives)}"
+            )
+    for name in values["eval_metric"] or ():
+        fits = METRICS[name.partition("@")[0]]
+        if objective not in fits:
+            raise ParameterError(
+                f"eval_metric={name!r} cannot judge objective={objective!r}; "
+                f"it belongs to {' and '.join(fits)}"
+            )

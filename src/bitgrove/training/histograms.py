@@ -1,0 +1,84 @@
+"""Histogram memory and the widths of its integers.
+
+Owns WidthPlan (the narrowest accumulator that provably cannot overflow) and HistogramPool (the
+memory, in a bounded number of slots). Every choice made here changes the time, never the result.
+"""
+
+from __future__ import annotations
+
+from bitgrove import _core
+from bitgrove.backends.base import Backend, BinnedMatrix
+from bitgrove.training.quantize import QuantizedGradients
+
+TOTAL_WIDTHS = (16, 32, 64)
+LOCAL_WIDTHS = (8, 16, 32, 64)
+# Rows a thread adds up before it flushes; below the least, flushing would cost more than adding.
+BLOCK_ROWS = 8192
+LEAST_BLOCK_ROWS = 1024
+ALL_ROWS = 2**62
+
+
+def half_range(width: int) -> tuple[int, int]:
+    """Largest |gradient sum| and hessian sum of a half of `width` bits (64: both are signed)."""
+    return 2 ** (width - 1) - 1, 2 ** min(width, 63) - 1
+
+
+_RANGES = {width: half_range(width) for width in LOCAL_WIDTHS}
+
+
+class WidthPlan:
+    """Widths for one tree, from the bounds of its integers; `limits` is what the frontier uses."""
+
+    def __init__(self, quantized: QuantizedGradients) -> None:
+        grad_limit, hess_limit = max(quantized.grad_limit, 1), max(quantized.hess_limit, 1)
+        self._rows_that_fit, self._most_rows = {}, {}
+        for width, (grad_range, hess_range) in _RANGES.items():
+            fitting = min(grad_range // grad_limit, hess_range // hess_limit)
+            # All rows there are, if all of them together fit.
+            all_fit = quantized.abs_grad_sum <= grad_range and quantized.hess_sum <= hess_range
+            self._rows_that_fit[width] = fitting
+            self._most_rows[width] = ALL_ROWS if all_fit else min(fitting, ALL_ROWS)
+        self.limits = _core.WidthLimits(
+            [self._most_rows[w] for w in TOTAL_WIDTHS],
+            [self._most_rows[w] for w in LOCAL_WIDTHS],
+            BLOCK_ROWS,
+            LEAST_BLOCK_ROWS,
+        )
+
+    def rows_that_fit(self, width: int) -> int:
+        """How many rows, whichever they are, cannot overflow a sum of this width."""
+        return self._rows_that_fit[width]
+
+    def total_width(self, n_rows: int) -> int:
+        """Width of the histogram of a node of n_rows rows over all ranks."""
+        if n_rows > self._most_rows[64]:
+            raise OverflowError(f"{n_rows} rows of these gradients overflow 64-bit sums")
+        return int(self.limits.total_width(n_rows))
+
+    def local(self, n_rows: int, total_width: int) -> tuple[int, int]:
+        """(width, rows per block) of the accumulators that feed a total of the given width."""
+        width, block_rows = self.limits.local(n_rows, total_width)
+        return int(width), int(block_rows)
+
+
+class HistogramPool:
+    """Storage for a bounded number of histograms; the frontier decides which node uses which slot.
+
+    With many leaves or wide data there are fewer slots than leaves: histograms that were thrown
+    away are built again from their rows.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        matrix: BinnedMatrix,
+        half_bits: int,
+        budget_mb: int | None,
+        num_leaves: int,
+    ) -> None:
+        n_bins = int(matrix.mapper.bin_offset[-1])
+        slot_bytes = n_bins * half_bits // 4
+        affordable = ((budget_mb or backend.pool_mb) << 20) // max(slot_bytes, 1)
+        self.half_bits = half_bits
+        self.n_slots = max(2, min(affordable, 2 * num_leaves))
+        self.storage = backend.new_pool(self.n_slots, n_bins, half_bits)

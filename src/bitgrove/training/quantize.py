@@ -1,0 +1,163 @@
+"""Gradients become integers of few bits.
+
+Owns the scales (paper, section 4.1: delta_g = max|g| / (2^(B-1) - 1), delta_h = max h / (2^B - 2)),
+the robust scale for heavy tails, and QuantizedGradients with the bounds the width planner needs.
+Receives one output's float32 gradients on the backend; returns packed integers on the backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bitgrove.backends.base import Backend
+from bitgrove.data.row_ids import RowRun, RowRuns, one_run
+from bitgrove.distributed.comm import Comm
+from bitgrove.errors import TrainingError
+from bitgrove.params import TrainParams
+
+# Full precision is the same code with the mantissa of a float32.
+FULL_PRECISION_BITS = 24
+# Robust scale: the share of rows inside the low-bit range, and how much larger the maximum must
+# be before the scale leaves it. Outliers become integers of up to 15 bits.
+_ROBUST_SHARE = 0.999
+_ROBUST_FACTOR = 4.0
+_OUTLIER_LIMIT = 2**15 - 1
+_INFINITY_BITS = 0x7F800000
+
+
+class Scale(NamedTuple):
+    """x is about integer * unit, with |integer| <= limit; `top` is the largest |x|."""
+
+    unit: float
+    limit: int
+    top: float = 0.0
+
+    @property
+    def inverse(self) -> float:
+        return 0.0 if self.unit == 0.0 else 1.0 / self.unit
+
+
+class QuantizedGradients(NamedTuple):
+    """One packed integer per row: gradient in the upper half, hessian in the lower."""
+
+    packed: Any
+    grad_scale: float
+    hess_scale: float
+    grad_limit: int
+    hess_limit: int
+    abs_grad_sum: int
+    hess_sum: int
+    zero_rows: int  # of n_rows, on all ranks
+    n_rows: int = 0
+    largest: tuple[float, float] = (0.0, 0.0)  # |gradient| and hessian before rounding
+
+
+def row_half_bits(grad_limit: int, hess_limit: int) -> int:
+    """The narrowest half of a row's packed integer."""
+    for bits in (8, 16, 32):
+        if grad_limit < 2 ** (bits - 1) and hess_limit < 2**bits:
+            return bits
+    raise AssertionError("limits above 32 bits cannot be asked for")
+
+
+def largest_magnitudes(backend: Backend, grad: Any, hess: Any, comm: Comm) -> list[float]:
+    """The largest |gradient| and hessian over all ranks, exactly; an error if one is not finite."""
+    bits = [backend.max_magnitude(values) for values in (grad, hess) if values is not None]
+    tops = comm.allreduce_max(np.array(bits, dtype=np.uint32))
+    for what, top in zip(("the gradients", "the hessians"), tops, strict=False):
+        if top >= _INFINITY_BITS:
+            raise TrainingError(
+                f"{what} overflowed float32; scale the target or the weights down, "
+                "or lower learning_rate"
+            )
+    return [float(top) for top in tops.view(np.float32)]
+
+
+def choose_scale(
+    backend: Backend, values: Any, top: float, levels: int, robust: bool, comm: Comm
+) -> Scale:
+    """The unit for which the largest value (robust: almost all values) has `levels` levels."""
+    if not robust:
+        return Scale(top / levels, levels, top)
+    inside = _robust_bound(comm.allreduce_sum(backend.count_magnitudes(values)))
+    if top <= _ROBUST_FACTOR * inside:
+        return Scale(top / levels, levels, top)
+    unit = max(inside / levels, top / _OUTLIER_LIMIT)
+    return Scale(unit, min(_OUTLIER_LIMIT, int(np.ceil(top / unit))), top)
+
+
+def _robust_bound(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+    """Upper end of the bucket of magnitudes below which _ROBUST_SHARE of the non-zero rows lie."""
+    counts = counts.copy()
+    counts[0] = 0
+    needed = int(np.ceil(int(counts.sum()) * _ROBUST_SHARE))
+    bucket = int(np.searchsorted(np.cumsum(counts), needed))
+    return float(np.array([(bucket + 1) << 20], dtype=np.uint32).view(np.float32)[0])
+
+
+def _by_runs(
+    pack: Callable[[RowRun], tuple[Any, tuple[int, int, int]]], runs: RowRuns
+) -> tuple[Any, Any]:
+    """All packed rows and their totals, packed one run of row ids after another."""
+    if len(runs) == 1:
+        return pack(runs[0])
+    packed, totals = None, np.zeros(3, dtype=np.int64)
+    for run in runs:
+        part, sums = pack(run)
+        if packed is None:
+            packed = np.empty_like(part, shape=(runs[-1].end, *part.shape[1:]))
+        packed[run.rows] = part
+        totals += sums
+    return packed, totals
+
+
+def quantize(
+    backend: Backend,
+    grad: Any,
+    hess: Any,
+    params: TrainParams,
+    key: int,
+    runs: RowRuns,
+    comm: Comm,
+) -> QuantizedGradients:
+    """Packs one output's gradients; hess is None where the count is the hessian."""
+    bits = params.gradient_bits or FULL_PRECISION_BITS
+    robust = params.gradient_scale == "robust" and params.gradient_bits is not None
+    top_grad, *top_hess = largest_magnitudes(backend, grad, hess, comm)
+    grad_scale = choose_scale(backend, grad, top_grad, 2 ** (bits - 1) - 1, robust, comm)
+    hess_scale = Scale(1.0, 1, 1.0)
+    if hess is not None:
+        hess_scale = choose_scale(backend, hess, top_hess[0], 2**bits - 2, robust, comm)
+    # Beyond the float32 mantissa there is nothing to round at random.
+    stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
+    scales = (
+        grad_scale.inverse,
+        hess_scale.inverse,
+        float(grad_scale.limit),
+        float(hess_scale.limit),
+    )
+    half_bits = row_half_bits(grad_scale.limit, hess_scale.limit)
+
+    def pack(run: RowRun) -> tuple[Any, tuple[int, int, int]]:
+        hess_of_run = None if hess is None else hess[run.rows]
+        noise = (key, run.first, stochastic)
+        return backend.quantize(grad[run.rows], hess_of_run, scales, half_bits, *noise)
+
+    packed, totals = _by_runs(pack, runs if stochastic else one_run(len(grad)))
+    local = np.array([*totals, len(grad)], dtype=np.int64)
+    abs_grad, hess_sum, zeros, n_rows = comm.allreduce_sum(local).tolist()
+    return QuantizedGradients(
+        packed,
+        grad_scale.unit,
+        hess_scale.unit,
+        grad_scale.limit,
+        hess_scale.limit,
+        abs_grad,
+        hess_sum,
+        zeros,
+        n_rows,
+        (grad_scale.top, hess_scale.top),
+    )

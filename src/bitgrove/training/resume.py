@@ -1,0 +1,55 @@
+"""Going on from a checkpoint: is it one of this training, and do all ranks have it?
+
+Receives what the user gave as resume_from and a Booster that has grown nothing yet; returns the
+trees of the finished iterations. Sampling, rounding and scores depend on the number of the tree and
+on the trees before it only, so that training goes on as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bitgrove.distributed.agreement import agree_on
+from bitgrove.errors import DataError, ParameterError
+from bitgrove.machine.files import PathLike
+from bitgrove.model.model import Model, load
+from bitgrove.model.tree import Tree
+from bitgrove.params import model_params
+
+if TYPE_CHECKING:
+    from bitgrove.training.booster import Booster
+
+
+def shared_checkpoint(resume_from: Model | PathLike | None, booster: Booster) -> list[list[Tree]]:
+    """The checkpoint's trees by iteration, on all ranks those of rank 0; none without one."""
+    comm = booster.comm
+    agree_on(comm, "resume_from given", resume_from is not None)
+    if resume_from is None:
+        return []
+    content = np.zeros(0, dtype=np.uint8)
+    if comm.rank == 0:
+        model = resume_from if isinstance(resume_from, Model) else load(resume_from)
+        content = np.frombuffer(model.to_bytes(), dtype=np.uint8)
+    checkpoint = Model.from_bytes(comm.broadcast(content).tobytes())
+    _check_fits(checkpoint, booster)
+    n_outputs = checkpoint.n_outputs
+    return [checkpoint.trees[i : i + n_outputs] for i in range(0, len(checkpoint.trees), n_outputs)]
+
+
+def _check_fits(checkpoint: Model, booster: Booster) -> None:
+    wanted = model_params(booster.params)
+    for name in wanted.keys() - {"n_estimators"}:
+        if checkpoint.params.get(name) != wanted[name]:
+            raise ParameterError(
+                f"{name}={wanted[name]!r}: the checkpoint was trained with "
+                f"{checkpoint.params.get(name)!r}; resuming needs the same parameters"
+            )
+    n_done, n_wanted = checkpoint.n_iterations, booster.params.n_estimators
+    if n_done > n_wanted:
+        raise ParameterError(f"n_estimators={n_wanted}: the checkpoint already has {n_done}")
+    if checkpoint.feature_names != booster.dataset.feature_names:
+        raise DataError("resume_from: the checkpoint has other features than the training set")
+    if not np.array_equal(checkpoint.base_score, booster.base_score):
+        raise DataError("resume_from: the checkpoint belongs to other rows, labels or weights")

@@ -1,0 +1,374 @@
+"""Gradients to integers: the paper's scales, unbiased rounding, limits, and the same everywhere."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.data.row_ids import one_run
+from bitgrove.distributed import SoloComm, run_threads
+from bitgrove.distributed.comm import Comm
+from bitgrove.errors import TrainingError
+from bitgrove.params import resolve
+from bitgrove.training.quantize import QuantizedGradients, Scale, quantize, row_half_bits
+from kernel_cases import SIMD, cpu, unpack_rows
+
+F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
+BITS = [2, 3, 4, 5, 6, 7, 8, None]
+
+
+def run(
+    backend: Any,
+    grad: F32,
+    hess: F32 | None,
+    bits: int | None = 4,
+    rounding: str = "stochastic",
+    key: int = 12345,
+    first_row: int = 0,
+    scale: str = "max",
+    comm: Comm | None = None,
+) -> tuple[QuantizedGradients, I64]:
+    """The record and its integers, (n, 2)."""
+    params = resolve({"gradient_bits": bits, "rounding": rounding, "gradient_scale": scale})
+    quantized = quantize(
+        backend, grad, hess, params, key, one_run(len(grad), first_row), comm or SoloComm()
+    )
+    packed = quantized.packed
+    return quantized, packed if packed.ndim == 2 else unpack_rows(packed)
+
+
+def facts(q: QuantizedGradients) -> tuple[Any, ...]:
+    scales = (q.grad_scale, q.hess_scale, q.grad_limit, q.hess_limit)
+    return (*scales, q.abs_grad_sum, q.hess_sum, q.zero_rows)
+
+
+def example(n: int, seed: int = 0) -> tuple[F32, F32]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=n).astype(np.float32), rng.exponential(size=n).astype(np.float32)
+
+
+def limits(bits: int | None) -> tuple[int, int]:
+    bits = bits or 24
+    return 2 ** (bits - 1) - 1, 2**bits - 2
+
+
+@pytest.mark.parametrize("rounding", ["stochastic", "nearest"])
+@pytest.mark.parametrize("bits", BITS)
+def test_cpu_equals_reference(bits: int | None, rounding: str) -> None:
+    for n, with_hess in ((1, True), (7, False), (8200, True), (8200, False)):
+        grad, hess = example(n, seed=n)
+        args = (grad, hess if with_hess else None, bits, rounding, 2**64 - n, 2**40 + n)
+        expected, integers = run(ReferenceBackend(), *args)
+        for simd in SIMD:
+            for n_threads in (1, 2):
+                quantized, found = run(cpu(n_threads, simd), *args)
+                np.testing.assert_array_equal(found, integers)
+                assert facts(quantized) == facts(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=30),
+    st.sampled_from(BITS),
+    st.sampled_from(["max", "robust"]),
+    st.integers(0, 2**64 - 1),
+)
+def test_any_gradients(values: list[float], bits: int | None, scale: str, key: int) -> None:
+    grad = np.array(values, dtype=np.float32)
+    expected, integers = run(ReferenceBackend(), grad, np.abs(grad), bits, key=key, scale=scale)
+    for simd in SIMD:
+        quantized, found = run(cpu(1, simd), grad, np.abs(grad), bits, key=key, scale=scale)
+        np.testing.assert_array_equal(found, integers)
+        assert facts(quantized) == facts(expected)
+    assert np.abs(integers[:, 0]).max() <= expected.grad_limit
+    assert integers[:, 1].min() >= 0 and integers[:, 1].max() <= expected.hess_limit
+    # No integer is a whole unit away from its value: nothing is clipped.
+    for column, unit in ((0, expected.grad_scale), (1, expected.hess_scale)):
+        exact = (grad if column == 0 else np.abs(grad)).astype(np.float64)
+        assert np.all(np.abs(integers[:, column] * unit - exact) <= unit * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_scales_of_the_paper(bits: int | None) -> None:
+    grad, hess = example(500)
+    quantized, integers = run(cpu(), grad, hess, bits)
+    grad_limit, hess_limit = limits(bits)
+    assert (quantized.grad_limit, quantized.hess_limit) == (grad_limit, hess_limit)
+    assert quantized.grad_scale == float(np.abs(grad).max()) / grad_limit
+    assert quantized.hess_scale == float(hess.max()) / hess_limit
+    # The largest gradient and hessian take the last level.
+    assert abs(integers[np.abs(grad).argmax(), 0]) == grad_limit
+    assert integers[hess.argmax(), 1] == hess_limit
+    assert np.abs(integers[:, 0]).max() == grad_limit
+
+
+def test_constant_hessian_is_the_count() -> None:
+    grad, _ = example(100)
+    for backend in (ReferenceBackend(), cpu()):
+        quantized, integers = run(backend, grad, None, 3)
+        assert integers[:, 1].tolist() == [1] * 100
+        assert (quantized.hess_scale, quantized.hess_limit, quantized.hess_sum) == (1.0, 1, 100)
+
+
+def test_totals_are_those_of_the_integers() -> None:
+    grad, hess = example(3000)
+    quantized, integers = run(cpu(2), grad, hess, 2)
+    grads, hesses = integers.T.tolist()
+    assert quantized.abs_grad_sum == sum(map(abs, grads))
+    assert quantized.hess_sum == sum(hesses)
+    zeros = sum(g == 0 and h == 0 for g, h in zip(grads, hesses, strict=True))
+    assert quantized.zero_rows == zeros > 0
+
+
+@pytest.mark.parametrize("simd", SIMD)
+def test_nearest_rounds_half_up(simd: int) -> None:
+    """RN(x) = floor(x + 1/2): with unit one the integers can be read off."""
+    values = [127.0, -127.0, 0.0, 0.5, -0.5, 1.5, -1.5, 0.49, -0.49, -0.51, 2.5, -2.5, 126.5]
+    grad = np.array(values, dtype=np.float32)
+    hess = np.array([254.0, 0.5, 1.5, 0.25, 253.5, *[0.0] * 8], dtype=np.float32)
+    quantized, integers = run(cpu(1, simd), grad, hess, 8, "nearest")
+    assert quantized.grad_scale == quantized.hess_scale == 1.0
+    assert integers[:, 0].tolist() == [math.floor(v + 0.5) for v in grad.astype(float).tolist()]
+    assert integers[:, 1].tolist() == [254, 1, 2, 0, 254, *[0] * 8]
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_stochastic_rounding_takes_a_neighbour(bits: int) -> None:
+    grad, hess = example(4000)
+    quantized, integers = run(cpu(), grad, hess, bits)
+    for column, values, unit in (
+        (0, grad, quantized.grad_scale),
+        (1, hess, quantized.hess_scale),
+    ):
+        below = np.floor(values.astype(np.float64) * (1.0 / unit))
+        assert set(np.unique(integers[:, column] - below)) == {0.0, 1.0}
+
+
+def test_integers_are_not_rounded() -> None:
+    """A value on the grid stays there, whatever the noise."""
+    grad = np.array([7, -7, 3, -3, 0, 1, -1], dtype=np.float32)
+    hess = np.array([14, 0, 1, 2, 3, 7, 13], dtype=np.float32)
+    for key in range(200):
+        _, integers = run(cpu(), grad, hess, 4, key=key)
+        np.testing.assert_array_equal(integers, np.stack([grad, hess], axis=1))
+
+
+def test_full_precision_is_not_random() -> None:
+    grad, hess = example(1000)
+    _, a = run(cpu(), grad, hess, None, key=1)
+    _, b = run(cpu(), grad, hess, None, key=2)
+    np.testing.assert_array_equal(a, b)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(-1.0, 1.0, width=32), st.floats(0.0, 1.0, width=32), st.integers(0, 2**64 - 1))
+def test_unbiased_over_rows(x: float, h: float, key: int) -> None:
+    n = 20_000
+    grad = np.full(n, x, dtype=np.float32)
+    hess = np.full(n, h, dtype=np.float32)
+    grad[0] = hess[0] = 1.0  # sets the scales
+    quantized, integers = run(cpu(), grad, hess, 3, key=key)
+    for column, value, unit in (
+        (0, x, quantized.grad_scale),
+        (1, h, quantized.hess_scale),
+    ):
+        scaled = value / unit
+        up = scaled - math.floor(scaled)
+        # Six standard errors, and the little by which the noise falls short of one.
+        tolerance = 6 * math.sqrt(up * (1 - up) / n) + 20 / n
+        assert abs(integers[1:, column].mean() - scaled) <= tolerance
+
+
+def test_unbiased_over_keys() -> None:
+    """One row, many trees: the mean of its integer approaches its value."""
+    grad = np.array([1.0, 0.3, -0.3, 0.77], dtype=np.float32)
+    n = 4000
+    samples = np.array([run(cpu(), grad, None, 2, key=key)[1][:, 0] for key in range(n)])
+    exact = grad.astype(np.float64)
+    up = exact - np.floor(exact)
+    error = np.abs(samples.mean(axis=0) - exact)
+    assert np.all(error <= 6 * np.sqrt(up * (1 - up) / n))
+    assert np.all(samples.std(axis=0)[1:] > 0.1)
+
+
+def test_noise_of_gradient_and_hessian_is_independent() -> None:
+    n = 40_000
+    grad = np.full(n, 0.5, dtype=np.float32)
+    grad[0] = 1.0
+    hess = np.full(n, 0.25, dtype=np.float32)
+    hess[0] = 1.0  # half a unit again: the integers are coin tosses
+    _, integers = run(cpu(), grad, hess, 2)
+    g, h = integers[1:, 0], integers[1:, 1]
+    assert abs(np.corrcoef(g, h)[0, 1]) < 6 / math.sqrt(n)
+    assert abs(np.corrcoef(g[1:], g[:-1])[0, 1]) < 6 / math.sqrt(n)  # and that of neighbours
+
+
+@pytest.mark.parametrize("scale", ["max", "robust"])
+@pytest.mark.parametrize("backend", [ReferenceBackend(), cpu(2)], ids=["reference", "cpu"])
+def test_shards_round_as_the_whole(backend: Any, scale: str) -> None:
+    grad, hess = example(1001)
+    grad[700] = 300.0
+    whole, integers = run(backend, grad, hess, 3, scale=scale, first_row=5)
+    borders = [0, 100, 100, 900, 1001]  # one rank holds nothing
+
+    def work(comm: Comm) -> tuple[QuantizedGradients, I64]:
+        mine = slice(borders[comm.rank], borders[comm.rank + 1])
+        first = 5 + borders[comm.rank]
+        return run(backend, grad[mine], hess[mine], 3, first_row=first, scale=scale, comm=comm)
+
+    parts = run_threads(4, work)
+    np.testing.assert_array_equal(np.concatenate([p[1] for p in parts]), integers)
+    assert {facts(p[0]) for p in parts} == {facts(whole)}
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("scale", ["max", "robust"])
+def test_all_zero(bits: int | None, scale: str) -> None:
+    zeros = np.zeros(50, dtype=np.float32)
+    zeros[::2] = -0.0
+    for backend in (ReferenceBackend(), cpu()):
+        quantized, integers = run(backend, zeros, np.abs(zeros), bits, scale=scale)
+        assert not integers.any()
+        assert (quantized.grad_scale, quantized.hess_scale) == (0.0, 0.0)
+        assert (quantized.abs_grad_sum, quantized.hess_sum, quantized.zero_rows) == (0, 0, 50)
+    assert Scale(0.0, 7).inverse == 0.0
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("top", [1.4e-45, 1e-40, 1.1754944e-38, 3.4e38])
+def test_smallest_and_largest_floats(bits: int | None, top: float) -> None:
+    grad = np.array([top, -top, top / 2, 0.0], dtype=np.float32)
+    reference, expected = run(ReferenceBackend(), grad, np.abs(grad), bits, "nearest")
+    quantized, integers = run(cpu(), grad, np.abs(grad), bits, "nearest")
+    np.testing.assert_array_equal(integers, expected)
+    assert facts(quantized) == facts(reference)
+    grad_limit, hess_limit = limits(bits)
+    assert integers[:2].tolist() == [[grad_limit, hess_limit], [-grad_limit, hess_limit]]
+    assert integers[3].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("backend", [ReferenceBackend(), cpu()], ids=["reference", "cpu"])
+def test_overflow_is_an_error(backend: Any, bad: float) -> None:
+    grad, hess = example(10)
+    spoiled = grad.copy()
+    spoiled[3] = bad
+    with pytest.raises(TrainingError, match="gradients overflowed"):
+        run(backend, spoiled, hess)
+    with pytest.raises(TrainingError, match="hessians overflowed"):
+        run(backend, grad, np.abs(spoiled))
+
+
+def heavy_tail(n: int, top: float) -> tuple[F32, F32]:
+    grad, hess = example(n)
+    grad[17] = -top
+    return grad, hess
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_robust_scale_keeps_the_bulk(bits: int) -> None:
+    """One outlier: with the plain scale almost all rows are zero, with the robust one few are."""
+    grad, hess = heavy_tail(5000, 1000.0)
+    plain, rough = run(cpu(), grad, hess, bits, "nearest")
+    robust, fine = run(cpu(), grad, hess, bits, "nearest", scale="robust")
+    assert plain.grad_limit == limits(bits)[0]
+    assert (rough[:, 0] == 0).sum() > (fine[:, 0] == 0).sum()
+    # The unit comes from a bound that holds 99.9 % of the rows, not more than a bucket above it.
+    inside = robust.grad_scale * limits(bits)[0]
+    magnitude = np.abs(grad.astype(np.float64))
+    assert (magnitude <= inside).mean() >= 0.999
+    assert inside <= 2 * np.quantile(magnitude, 0.9995)
+    # The outlier became a larger integer, not a clipped one.
+    assert robust.grad_limit == min(2**15 - 1, math.ceil(1000.0 / robust.grad_scale))
+    assert abs(fine[17, 0] * robust.grad_scale + 1000.0) <= robust.grad_scale
+    # The hessians have no such tail; theirs is the plain scale.
+    assert (robust.hess_scale, robust.hess_limit) == (plain.hess_scale, plain.hess_limit)
+
+
+def test_robust_scale_is_unbiased_for_the_outlier() -> None:
+    grad, _ = heavy_tail(2000, 777.7)
+    n = 400
+    runs = [run(cpu(), grad, None, 2, key=key, scale="robust") for key in range(n)]
+    unit = runs[0][0].grad_scale
+    mean = np.mean([integers[17, 0] for _, integers in runs])
+    assert abs(mean + float(np.float32(777.7)) / unit) <= 6 * 0.5 / math.sqrt(n)
+
+
+def test_robust_scale_of_an_extreme_outlier() -> None:
+    grad, hess = heavy_tail(5000, 1e30)
+    quantized, integers = run(cpu(), grad, hess, 4, scale="robust")
+    assert quantized.grad_limit == 2**15 - 1
+    assert integers[17, 0] == -(2**15 - 1)
+    assert row_half_bits(quantized.grad_limit, quantized.hess_limit) == 16
+    assert quantized.packed.dtype == np.int32
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_robust_scale_is_the_plain_one_without_a_tail(bits: int | None) -> None:
+    grad, hess = example(5000)
+    expected, integers = run(cpu(), grad, hess, bits)
+    quantized, found = run(cpu(), grad, hess, bits, scale="robust")
+    np.testing.assert_array_equal(found, integers)
+    assert facts(quantized) == facts(expected)
+
+
+def test_full_precision_ignores_the_robust_scale() -> None:
+    grad, hess = heavy_tail(5000, 1e6)
+    expected, _ = run(cpu(), grad, hess, None)
+    quantized, _ = run(cpu(), grad, hess, None, scale="robust")
+    assert facts(quantized) == facts(expected)
+
+
+def test_magnitudes() -> None:
+    """Bounds read from bit patterns: exact, and the same on every backend."""
+    grad, _ = heavy_tail(9000, 1e30)
+    grad[:4] = [0.0, -0.0, 1e-45, -3.4e38]
+    reference = ReferenceBackend()
+    expected = reference.count_magnitudes(grad)
+    assert expected.sum() == 9000 and expected[0] == 3
+    for simd in SIMD:
+        for n_threads in (1, 4):
+            backend = cpu(n_threads, simd)
+            np.testing.assert_array_equal(backend.count_magnitudes(grad), expected)
+            bits = np.array([backend.max_magnitude(grad)], dtype=np.uint32)
+            assert bits.view(np.float32)[0] == np.abs(grad).max()
+            assert backend.max_magnitude(np.zeros(0, dtype=np.float32)) == 0
+
+
+@pytest.mark.parametrize("simd", SIMD)
+@pytest.mark.parametrize("bits", [2, 8, None])
+def test_row_sums(bits: int | None, simd: int) -> None:
+    n = 20_000
+    grad, hess = example(n)
+    quantized, integers = run(cpu(), grad, hess, bits)
+    for rows in (np.arange(n), np.arange(n)[::-1], np.arange(0, n, 3), np.zeros(0)):
+        listed = rows.astype(np.int32)
+        expected = tuple(int(s) for s in integers[listed].sum(axis=0))
+        for n_threads in (1, 2):
+            assert cpu(n_threads, simd).row_sums(quantized.packed, listed) == expected
+        assert ReferenceBackend().row_sums(integers, listed) == expected
+
+
+@pytest.mark.parametrize(
+    ("grad_limit", "hess_limit", "half_bits"),
+    [
+        (1, 1, 8),
+        (127, 255, 8),
+        (128, 255, 16),
+        (127, 256, 16),
+        (32767, 65535, 16),
+        (32768, 1, 32),
+        (1, 65536, 32),
+        (2**23 - 1, 2**24 - 2, 32),
+    ],
+)
+def test_row_half_bits(grad_limit: int, hess_limit: int, half_bits: int) -> None:
+    assert row_half_bits(grad_limit, hess_limit) == half_bits

@@ -1,0 +1,132 @@
+"""What the tests of single kernels share: binned matrices, packed rows and sums as plain integers.
+
+The sums that kernels store are unpacked here by Python's own integer arithmetic, so that the
+expectation never comes from the code under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove import _core
+from bitgrove.backends.cpu import CpuBackend, CpuMatrix
+from bitgrove.backends.reference import ReferenceBackend, ReferenceMatrix
+from bitgrove.data.binning import BinMapper
+
+I64 = NDArray[np.int64]
+Sums = list[tuple[int, int]]
+SIMD = list(range(int(_core.best_simd()) + 1))
+ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
+
+
+def cpu(n_threads: int = 1, simd: int = SIMD[-1]) -> CpuBackend:
+    backend = CpuBackend(n_threads)
+    backend.simd = simd
+    return backend
+
+
+@dataclass
+class BinnedCase:
+    """The same bins on the reference and on the CPU."""
+
+    mapper: BinMapper
+    reference: ReferenceMatrix
+    cpu: CpuMatrix
+
+    @property
+    def n_bins(self) -> int:
+        return int(self.mapper.bin_offset[-1])
+
+
+def mapper_of(n_values: Sequence[int], has_missing: Sequence[bool]) -> BinMapper:
+    """Feature f has n_values[f] value bins; the number b is in bin b."""
+    edges = [np.arange(n - 1) + 0.5 for n in n_values]
+    offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
+    return BinMapper(np.concatenate(edges), offset, np.array(has_missing, dtype=np.uint8))
+
+
+def binned(bins: NDArray[Any], n_values: Sequence[int], has_missing: Sequence[bool]) -> BinnedCase:
+    """bins is (n_features, n_rows); bin n_values[f] is the missing one."""
+    mapper = mapper_of(n_values, has_missing)
+    columns = [
+        np.where(b == n, np.nan, b.astype(float)) for b, n in zip(bins, n_values, strict=True)
+    ]
+    reference, _ = ReferenceBackend().bin_columns(columns, mapper)
+    backend = cpu()
+    matrix, _ = backend.bin_columns(columns, mapper)
+    backend.prepare_training(matrix, mapper)
+    np.testing.assert_array_equal(reference.bins, bins)
+    return BinnedCase(mapper, reference, matrix)
+
+
+def random_binned(
+    rng: np.random.Generator, n_rows: int, n_values: Sequence[int], has_missing: Sequence[bool]
+) -> BinnedCase:
+    bins = [
+        rng.integers(0, n + int(missing), size=n_rows)
+        for n, missing in zip(n_values, has_missing, strict=True)
+    ]
+    return binned(np.array(bins), n_values, has_missing)
+
+
+def one_bin(n_rows: int) -> BinnedCase:
+    """All rows in one bin of one feature: the worst case for an accumulator."""
+    return binned(np.zeros((1, n_rows), dtype=np.int64), [1], [False])
+
+
+def pack(grad: int, hess: int, half_bits: int) -> int:
+    """The packed integer as a Python integer in the signed range of its type."""
+    bits = 2 * half_bits
+    raw = ((grad << half_bits) + hess) % 2**bits
+    return raw - 2**bits if raw >= 2 ** (bits - 1) else raw
+
+
+def pack_rows(grad: Iterable[int], hess: Iterable[int], half_bits: int) -> NDArray[Any]:
+    pairs = zip((int(g) for g in grad), (int(h) for h in hess), strict=True)
+    return np.array([pack(g, h, half_bits) for g, h in pairs], dtype=ROW_TYPES[half_bits])
+
+
+def unpack(sum_: int, half_bits: int) -> tuple[int, int]:
+    return sum_ >> half_bits, sum_ & (2**half_bits - 1)
+
+
+def unpack_rows(packed: NDArray[Any]) -> I64:
+    """(n, 2): gradient and hessian of every packed row."""
+    half_bits = packed.dtype.itemsize * 4
+    return np.array([unpack(p, half_bits) for p in packed.tolist()], dtype=np.int64).reshape(-1, 2)
+
+
+def read_slot(
+    backend: CpuBackend,
+    pool: NDArray[Any],
+    slot: int,
+    width: int,
+    n_bins: int,
+    packing: bool = True,
+) -> Sums:
+    sums = backend.histogram_sums(pool, slot, width, (0, n_bins), packing)
+    return [(g, h) for g, h in sums.tolist()]
+
+
+def write_slot(
+    backend: CpuBackend, pool: NDArray[Any], slot: int, width: int, sums: Sums, packing: bool = True
+) -> None:
+    """Puts sums into a slot as the kernels have them there."""
+    if packing and width < 64:
+        raw = np.array([pack(g, h, width) for g, h in sums], dtype=ROW_TYPES[width])
+    else:
+        signed = [(g, h - 2**width if h >= 2 ** (width - 1) else h) for g, h in sums]
+        raw = np.array(signed, dtype=f"i{width // 8}")
+    pool[slot, : raw.nbytes] = raw.reshape(-1).view(np.uint8)
+
+
+def dirty_pool(backend: CpuBackend, n_slots: int, n_bins: int, half_bits: int = 64) -> NDArray[Any]:
+    """A pool with garbage in it: nothing may rely on fresh memory."""
+    pool = backend.new_pool(n_slots, n_bins, half_bits)
+    pool[:] = 0xA5
+    return pool

@@ -1,0 +1,228 @@
+"""Metrics against scikit-learn, and the same bits however the rows are dealt to ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn import metrics as sk
+
+import bitgrove as bg
+from bitgrove.distributed import SoloComm, run_threads
+from bitgrove.distributed.comm import Comm
+from bitgrove.objectives.metrics import EvalData, make_metric
+from cases import signal, table
+
+N = 400
+GAINS = 2.0 ** np.arange(31) - 1.0
+GROUP = np.array([1, 2, 50, 7, 40, 100, 30, 70, 60, 40])
+WEIGHTS = ["none", "fractions", "with zeros", "1e-30 to 1e30"]
+
+
+def weights(kind: str) -> NDArray[np.float64]:
+    rng = np.random.default_rng(1)
+    return {
+        "none": np.ones(N),
+        "fractions": rng.exponential(size=N),
+        "with zeros": rng.integers(0, 3, N).astype(float),
+        "1e-30 to 1e30": 10.0 ** rng.uniform(-30, 30, N),
+    }[kind]
+
+
+def data(metric: str, weight: str = "none", ties: bool = False) -> EvalData:
+    """Random labels and predictions that fit the metric; ties leave few distinct predictions."""
+    rng = np.random.default_rng(2)
+    label = rng.integers(0, 2, N).astype(float)
+    prediction = np.clip(0.4 * label + rng.uniform(0, 0.6, N), 1e-9, 1.0)
+    if metric in ("rmse", "mae"):
+        label = 100 * rng.normal(size=N)
+        prediction = label + rng.standard_t(2, size=N)
+    if metric.startswith("multi"):
+        label = rng.integers(0, 4, N).astype(float)
+        prediction = rng.dirichlet(np.ones(4), size=N)
+    if metric.startswith("ndcg"):
+        label = rng.integers(0, 5, N).astype(float)
+        prediction = label + 3 * rng.normal(size=N)
+    if ties:
+        prediction = np.ceil(5 * prediction) / 5
+    return EvalData(prediction, label, weights(weight), GROUP, GAINS)
+
+
+def value(metric: str, d: EvalData, comm: Comm | None = None) -> float:
+    return make_metric(metric).compute(d, comm or SoloComm())
+
+
+def expected(metric: str, d: EvalData) -> float:
+    """What scikit-learn says."""
+    y, p, w = d.label, d.prediction, d.weight
+    functions: dict[str, Any] = {
+        "auc": lambda: sk.roc_auc_score(y, p, sample_weight=w),
+        "logloss": lambda: sk.log_loss(y, p, sample_weight=w),
+        "error": lambda: 1.0 - sk.accuracy_score(y, p > 0.5, sample_weight=w),
+        "rmse": lambda: sk.root_mean_squared_error(y, p, sample_weight=w),
+        "mae": lambda: sk.mean_absolute_error(y, p, sample_weight=w),
+        "multi_logloss": lambda: sk.log_loss(y, p, sample_weight=w, labels=range(4)),
+        "multi_error": lambda: 1.0 - sk.accuracy_score(y, p.argmax(axis=1), sample_weight=w),
+    }
+    return float(functions[metric]())
+
+
+NAMES = ["auc", "logloss", "error", "rmse", "mae", "multi_logloss", "multi_error"]
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("metric", NAMES)
+def test_against_scikit_learn(metric: str, weight: str) -> None:
+    d = data(metric, weight)
+    assert value(metric, d) == pytest.approx(expected(metric, d), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_auc_counts_ties_as_half(weight: str) -> None:
+    d = data("auc", weight, ties=True)
+    assert len(np.unique(d.prediction)) <= 6
+    assert value("auc", d) == pytest.approx(expected("auc", d), rel=1e-9)
+    constant = EvalData(np.full(N, 0.3), d.label, d.weight, None, GAINS)
+    assert value("auc", constant) == 0.5
+
+
+def test_auc_of_perfect_reversed_and_single_class_predictions() -> None:
+    y = np.repeat([0.0, 1.0], [30, 10])
+    score = np.arange(40.0)
+
+    def auc(score: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+        return value("auc", EvalData(score, y, np.ones(40), None, GAINS))
+
+    assert (auc(score, y), auc(-score, y)) == (1.0, 0.0)
+    assert (auc(score, 0 * y), auc(score, 0 * y + 1)) == (0.5, 0.5)
+
+
+def test_auc_of_huge_weights_is_exact() -> None:
+    """Products of weights go far beyond 64 bits."""
+    score, y = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.0, 1.0, 0.0, 1.0])
+    for scale in (1e-38, 1.0, 1e38):
+        weight = scale * np.array([1.0, 1.0, 3.0, 3.0])
+        assert value("auc", EvalData(score, y, weight, None, GAINS)) == (1 * 1 + 3 * 4) / (4 * 4)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 1000])
+def test_ndcg_against_scikit_learn(k: int) -> None:
+    d = data("ndcg")
+    found = value(f"ndcg@{k}", d)
+    wanted = []
+    for rows in np.split(np.arange(N), np.cumsum(GROUP)[:-1]):
+        gain, score = GAINS[d.label[rows].astype(int)], d.prediction[rows]
+        if len(rows) == 1 or not gain.any():  # scikit-learn has no value for these
+            wanted.append(1.0)
+        else:
+            wanted.append(sk.ndcg_score([gain], [score], k=k, ignore_ties=True))
+    assert found == pytest.approx(np.mean(wanted), rel=1e-12)
+    assert 0.1 < found < 0.99
+
+
+def test_ndcg_breaks_ties_by_row_order() -> None:
+    group = np.array([4])
+
+    def ndcg(grades: list[float]) -> float:
+        d = EvalData(np.zeros(4), np.array(grades), np.ones(4), group, GAINS)
+        return value("ndcg@2", d)
+
+    discount = 1 / np.log2([2, 3])
+    assert ndcg([2, 0, 1, 0]) == pytest.approx(3 / (3 + discount[1]), rel=1e-12)
+    assert ndcg([0, 2, 1, 0]) == pytest.approx(3 * discount[1] / (3 + discount[1]), rel=1e-12)
+    assert ndcg([0, 0, 1, 2]) == 0.0
+
+
+def test_ndcg_of_queries_without_relevant_rows_is_one() -> None:
+    label = np.array([0, 0, 0, 1, 0, 0.0])
+    d = EvalData(np.array([1, 2, 3, 1, 2, 3.0]), label, np.ones(6), np.array([3, 3]), GAINS)
+    assert value("ndcg@3", d) == pytest.approx((1.0 + 0.5) / 2, rel=1e-12)
+
+
+def shard(d: EvalData, rank: int, size: int, by_query: bool) -> EvalData:
+    """This rank's uneven part of the rows; of whole queries if asked."""
+    ends = np.cumsum(GROUP) if by_query else np.arange(1, N + 1)
+    n = len(ends)
+    borders = [n * r * (r + 1) // (size * (size + 1)) for r in range(size + 1)]
+    borders = [max(b, r) for r, b in enumerate(borders)]  # at least one each
+    first, last = borders[rank], borders[rank + 1]
+    rows = slice(0 if first == 0 else int(ends[first - 1]), int(ends[last - 1]))
+    group = GROUP[first:last] if by_query else None
+    return EvalData(d.prediction[rows], d.label[rows], d.weight[rows], group, GAINS)
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("metric", [*NAMES, "ndcg@5"])
+def test_the_same_bits_on_any_number_of_ranks(metric: str, weight: str) -> None:
+    d = data(metric, weight, ties=metric == "auc")
+    solo = value(metric, d)
+    for size in (1, 2, 3, 5):
+
+        def work(comm: Comm) -> float:
+            return value(metric, shard(d, comm.rank, comm.size, "ndcg" in metric), comm)
+
+        assert run_threads(size, work) == [solo] * size
+    backwards = EvalData(d.prediction[::-1], d.label[::-1], d.weight[::-1], GROUP[::-1], GAINS)
+    if "ndcg" not in metric:
+        assert value(metric, backwards) == solo
+
+
+@pytest.mark.parametrize("metric", ["auc", "logloss", "error"])
+def test_ranks_without_positives_or_without_weight(metric: str) -> None:
+    d = data(metric, "fractions")
+    order = np.argsort(d.label, kind="stable")  # the first ranks have negatives only
+    d = EvalData(d.prediction[order], d.label[order], d.weight[order].copy(), None, GAINS)
+    d.weight[:40] = 0.0
+    assert d.label[: N // 3].max() == 0.0
+
+    def work(comm: Comm) -> float:
+        rows = np.array_split(np.arange(N), comm.size)[comm.rank]
+        part = EvalData(d.prediction[rows], d.label[rows], d.weight[rows], None, GAINS)
+        return value(metric, part, comm)
+
+    for size in (3, 10):
+        assert run_threads(size, work) == [value(metric, d)] * size
+    assert value(metric, d) == pytest.approx(expected(metric, d), rel=1e-9)
+
+
+def test_directions_and_names() -> None:
+    higher = {name for name in [*NAMES, "ndcg"] if make_metric(name).higher_is_better}
+    assert higher == {"auc", "ndcg"}
+    assert [make_metric(n).name for n in ("ndcg", "ndcg@3", "auc")] == ["ndcg@10", "ndcg@3", "auc"]
+
+
+@pytest.mark.parametrize("objective", ["binary", "regression", "multiclass", "lambdarank"])
+def test_recorded_values_are_those_of_the_predictions(objective: str) -> None:
+    """The last value recorded in training is the metric of the finished model's predictions."""
+    X = table(N, 4, 3, missing=0.1)
+    y = signal(X, 3)
+    names, label = {
+        "binary": (["auc", "logloss", "error"], y > 0),
+        "regression": (["rmse", "mae"], y),
+        "multiclass": (["multi_logloss", "multi_error"], np.digitize(y, [-1, 0, 1])),
+        "lambdarank": (["ndcg@3", "ndcg", "ndcg@10"], np.clip(np.floor(y + 2), 0, 4)),
+    }[objective]
+    weight = weights("fractions")
+    valid = bg.Dataset(X, label, weight=weight, group=GROUP)
+    params = {"objective": objective, "n_estimators": 3, "eval_metric": names, "n_jobs": 1}
+    model = bg.train(params, bg.Dataset(X, label, group=GROUP), valid_sets=valid)
+    d = EvalData(model.predict(X), label.astype(float), weight, GROUP, GAINS)
+    assert model.info is not None
+    recorded = {name: values[-1] for name, values in model.info.evals_result["valid_0"].items()}
+    assert recorded == pytest.approx({make_metric(n).name: value(n, d) for n in names}, rel=1e-6)
+    assert all(len(v) == 3 for v in model.info.evals_result["valid_0"].values())
+    if objective != "lambdarank":
+        assert recorded == pytest.approx({n: expected(n, d) for n in names}, rel=1e-6)
+
+
+def test_class_weight_is_not_part_of_the_metrics() -> None:
+    """The training set's metrics are comparable with those of validation sets."""
+    X = table(N, 4, 3)
+    y = (signal(X, 3) > 1).astype(float)
+    train_set = bg.Dataset(X, y)
+    params = {"objective": "binary", "scale_pos_weight": 5.0, "n_estimators": 2, "n_jobs": 1}
+    model = bg.train(params, train_set, valid_sets=[train_set, bg.Dataset(X, y)])
+    assert model.info is not None
+    assert model.info.evals_result["training"] == model.info.evals_result["valid_1"]

@@ -1,0 +1,210 @@
+"""Frontier rounds give exactly the tree of plain, one-leaf-at-a-time, best-first growth."""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from bitgrove import Dataset, _core
+from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.data.sampling import rounding_key
+from bitgrove.distributed import SoloComm
+from bitgrove.model.tree import Tree
+from bitgrove.params import resolve
+from bitgrove.training.booster import Booster
+from bitgrove.training.histograms import WidthPlan
+from bitgrove.training.quantize import QuantizedGradients, quantize
+from bitgrove.training.splits import GainRules, no_splits
+from cases import CASES, Case
+
+
+class PlainGrower:
+    """Best-first growth in its plainest form: a heap, one split at a time, every histogram built
+    from its rows. Returns the splits in the order they were taken."""
+
+    def __init__(self, booster: Booster) -> None:
+        self.booster = booster
+        self.backend = ReferenceBackend()
+        self.matrix = booster.matrix
+        grad, hess = self.backend.gradients(
+            booster.objective, booster.scores, booster.label, booster.weight, booster.queries
+        )
+        key = rounding_key(booster.params.random_state, 0)
+        hess0 = None if hess is None else hess[0]
+        self.quantized = quantize(
+            self.backend, grad[0], hess0, booster.params, key, booster.runs, SoloComm()
+        )
+        self.rules = GainRules.of(booster.params, self.quantized)
+
+    def best_split(self, rows: NDArray[np.int32], depth: int) -> NDArray[np.void]:
+        pool = self.backend.new_pool(1, int(self.matrix.mapper.bin_offset[-1]), 64)
+        plan = np.array([[0, len(rows), 0, 64, 64, len(rows)]])
+        packed = self.quantized.packed
+        self.backend.build_histograms(pool, self.matrix, packed, rows, plan, True)  # type: ignore[arg-type]
+        grad, hess = self.backend.row_sums(packed, rows)
+        by_samples = (self.booster.params.min_child_samples - 0.5) * hess / len(rows)
+        least = max(math.ceil(max(by_samples, self.rules.min_child_hess)), 1)
+        n_features = self.matrix.mapper.n_features
+        splits = self.backend.find_splits(
+            pool,
+            self.matrix.mapper,
+            np.array([0]),
+            np.array([64]),
+            np.array([[grad, hess, least]], dtype=float),
+            (0, n_features),
+            np.ones(n_features, dtype=np.uint8),
+            self.rules,
+            True,
+        )
+        max_depth = self.booster.params.max_depth
+        if max_depth > 0 and depth >= max_depth:
+            splits["gain"] = -np.inf
+        return splits[0]  # type: ignore[no-any-return]
+
+    def grow(self) -> list[tuple[int, int, int, float]]:
+        rows = np.arange(self.matrix.n_rows, dtype=np.int32)
+        root = self.best_split(rows, 0)
+        heap = [(-root["gain"], 0, rows, root, 0)]
+        taken, pushed = [], 0
+        while heap and len(taken) < self.booster.params.num_leaves - 1:
+            negative_gain, _, rows, split, depth = heapq.heappop(heap)
+            if negative_gain >= 0:
+                break
+            feature, split_bin = int(split["feature"]), int(split["bin"])
+            taken.append((feature, split_bin, len(rows), -negative_gain))
+            bins = self.matrix.bins[feature, rows]  # type: ignore[attr-defined]
+            missing = bins == self.matrix.mapper.missing_bin[feature]
+            left = np.where(missing, split["default_left"] == 1, bins <= split_bin)
+            for part in (rows[left], rows[~left]):
+                pushed += 1
+                child = self.best_split(part, depth + 1)
+                if child["gain"] > 0:
+                    heapq.heappush(heap, (-child["gain"], pushed, part, child, depth + 1))
+        return taken
+
+
+def splits_of(tree: Tree) -> list[tuple[int, int, int, float]]:
+    return list(
+        zip(
+            tree.feature.tolist(),
+            tree.split_bin.tolist(),
+            tree.split_rows.tolist(),
+            tree.gain.tolist(),
+            strict=True,
+        )
+    )
+
+
+PLAIN_CASES = [
+    "binary 2 bits",
+    "binary 5 bits regularised",
+    "binary 8 bits depth",
+    "binary full precision",
+    "regression",
+    "regression weighted",
+    "ranking",
+    "tall narrow",
+]
+
+
+@pytest.mark.parametrize("name", PLAIN_CASES)
+@pytest.mark.parametrize("alpha", [0.1, 0.75, 1.0])
+def test_frontier_equals_plain_best_first(name: str, alpha: float) -> None:
+    case: Case = CASES[name]()
+    params = resolve({**case.params, "device": "reference"})
+    dataset = Dataset(case.X, case.y, weight=case.weight, group=case.group)
+    expected = PlainGrower(Booster(params, dataset, SoloComm())).grow()
+    assert len(expected) > 3
+    cpu = resolve({**case.params, "device": "cpu", "frontier_alpha": alpha, "n_jobs": 2})
+    booster = Booster(cpu, dataset, SoloComm())
+    (tree,) = booster.boost(0)
+    assert splits_of(tree) == expected
+
+
+def plain_replay(gains: list[float], n_splits: int) -> list[int]:
+    """Best-first over a complete binary tree; node i has the children 2 i + 1 and 2 i + 2."""
+    heap, taken, pushed = [(-gains[0], 0, 0)], [], 0
+    while heap and len(taken) < n_splits:
+        negative_gain, _, node = heapq.heappop(heap)
+        if negative_gain >= 0:
+            break
+        taken.append(node)
+        for child in (2 * node + 1, 2 * node + 2):
+            if child < len(gains) and gains[child] > 0:
+                pushed += 1
+                heapq.heappush(heap, (-gains[child], pushed, child))
+    return taken
+
+
+def frontier_replay(gains: list[float], n_splits: int, n_slots: int, alpha: float) -> list[int]:
+    """The same tree through a Frontier that is told the gains round by round.
+
+    A node's place in the complete tree travels as its row range: node i holds 2^(depth from the
+    bottom) rows, so that (begin, rows) tells which node it is.
+    """
+    depth = 6
+    widths = WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 2**40, 2**40, 0))
+    frontier = _core.make_frontier(n_slots, n_splits + 1, -1, 1, 0.0, widths.limits)
+    frontier.start(0, 2**depth, (2**depth, 0), (2**depth, 0))
+    place: dict[int, int] = {}  # slot -> node, through the builds and subtractions
+
+    def search() -> None:
+        while (plan := frontier.next_search()) is not None:
+            slots, sums = plan.slots, plan.sums
+            assert len(slots) == len(set(slots.tolist())) and max(slots) < n_slots
+            for begin, end, slot, *_ in plan.builds.tolist():
+                level = depth - int(math.log2(end - begin))
+                place[slot] = 2**level - 1 + begin // (end - begin)
+            for large, small, *_ in plan.subtractions.tolist():
+                sibling = place[small] + 1 if place[small] % 2 else place[small] - 1
+                assert place[large] == (place[small] - 1) // 2  # the slot held their parent
+                place[large] = sibling
+            found = no_splits(len(slots))
+            for i, slot in enumerate(slots.tolist()):
+                node = place[slot]
+                if node < len(gains) and gains[node] > 0:
+                    left = int(sums[i, 1]) // 2
+                    found[i] = (gains[node], 0, left, 0, node % 256, 1, 0)
+            frontier.record(found.view(np.uint8))
+
+    search()
+    while len(plan := frontier.next_batch(alpha, np.array([255]))):
+        n_left = np.stack([(plan[:, 1] - plan[:, 0]) // 2, np.zeros(len(plan), np.int64)], axis=1)
+        frontier.divide(n_left, n_left)
+        search()
+    cuts = (np.zeros(256), np.array([0, 256]), np.zeros(1, dtype=np.uint8))
+    _, split_bin, *_ = frontier.finish(*cuts, 1.0)
+    return split_bin.tolist()  # type: ignore[no-any-return]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 8), min_size=1, max_size=63),
+    st.integers(1, 40),
+    st.integers(2, 40),
+    st.floats(0.01, 1.0),
+)
+def test_frontier_replay_equals_plain_replay(
+    values: list[int], n_splits: int, n_slots: int, alpha: float
+) -> None:
+    """Random trees with many equal gains, any number of slots, any share of pending nodes."""
+    gains = [float(v) for v in values]
+    assert frontier_replay(gains, n_splits, n_slots, alpha) == plain_replay(gains, n_splits)
+
+
+def test_rounds_are_few() -> None:
+    """254 splits take a small number of rounds."""
+    case = CASES["tall narrow"]()
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20000, 4))
+    y = (X[:, 0] * X[:, 1] + rng.normal(size=20000) > 0).astype(float)
+    case.X, case.y = X, y
+    model = case.train(num_leaves=255, n_estimators=2)
+    assert all(tree.n_leaves == 255 for tree in model.trees)
+    assert max(model.info.rounds_per_tree) <= 25

@@ -1,0 +1,65 @@
+"""Threads: how many, and no waiting for ever after fork()."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bitgrove.machine.threads import available_cores, resolve_threads
+
+FORK_AFTER_TRAINING = """
+import multiprocessing, numpy as np, bitgrove as bg
+X = np.random.default_rng(0).normal(size=(40000, 6))
+y = (X[:, 0] > 0).astype(float)
+params = {"objective": "binary", "n_estimators": 3, "n_jobs": 4}
+
+def digest():
+    model = bg.train(params, bg.Dataset(X, y))
+    model.predict(X, n_jobs=4)
+    return model.digest()
+
+def child(results):
+    results.put(digest())
+
+before = digest()
+context = multiprocessing.get_context("fork")
+results = context.Queue()
+process = context.Process(target=child, args=(results,))
+process.start()
+assert results.get(timeout=60) == before
+process.join(60)
+assert digest() == before
+print("equal")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork()")
+def test_training_in_a_forked_process_ends() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK_AFTER_TRAINING],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "equal", done.stderr
+
+
+def test_environment_limits_the_default_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert available_cores() == 1
+    assert resolve_threads(None) == resolve_threads(-1) == 1
+    assert resolve_threads(3) == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
+    assert available_cores() >= 1
+
+
+def test_environment_is_left_as_it_was() -> None:
+    """Loading the core sets how idle threads wait, and takes the setting back."""
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    code = f"import os, bitgrove; print([name for name in {names} if name in os.environ])"
+    clean = {k: v for k, v in os.environ.items() if k not in names}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean)
+    assert done.stdout.strip() == "[]", done.stderr
