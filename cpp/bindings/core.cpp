@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   m.def(
       "best_simd", [] { return static_cast<int>(best_simd()); },
       "0 scalar, 1 AVX2, 2 AVX-512: the best this processor has");
+  init_records(m);
   init_math(m);
   init_edges(m);
   init_binning(m);
@@ -15,7 +16,7 @@ NB_MODULE(_core, m) {
   init_gradients(m);
   init_ranking(m);
   init_quantize(m);
-  init_search(m);
+  init_tree(m);
   init_messages(m);
   init_partition(m);
   init_frontier(m);

@@ -6,8 +6,9 @@
 #include <string>
 
 #include "bindings/numpy_arrays.h"
+#include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "cuda/rounds.h"
+#include "cuda/cuda_tree.h"
 #include "tree/rounds.h"
 
 namespace bitgrove {
@@ -35,88 +36,82 @@ void launch(const Stream& stream, const Kernel& kernel, std::pair<int64_t, int64
   stream.launch_raw(kernel, {grid.first, grid.second}, addresses.data());
 }
 
-std::vector<int64_t> flat(const Matrix<const int64_t>& plan, int64_t n_columns) {
-  require(static_cast<int64_t>(plan.shape(1)) == n_columns,
-          "a plan has the wrong number of columns");
-  return {plan.data(), plan.data() + plan.size()};
-}
-
-auto split_bytes(const std::vector<SplitInfo>& splits) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(splits.data());
-  const size_t n_bytes = splits.size() * sizeof(SplitInfo);
-  return to_numpy(std::vector<uint8_t>(bytes, bytes + n_bytes), {n_bytes});
-}
-
-auto partition(DeviceRounds& rounds, Matrix<const int64_t> plan) {
-  std::vector<int64_t> steps = flat(plan, DIVISION_COLUMNS);
-  std::vector<int64_t> left;
+nb::object divide(CudaTree& tree, const Records<Division>& divisions) {
+  std::vector<RowCounts> left;
   {
     nb::gil_scoped_release release;
-    for (const RowCounts& counts : rounds.partition(steps))
-      left.insert(left.end(), {counts.active, counts.zero});
+    left = tree.divide(divisions.items);
   }
-  const size_t n = left.size() / 2;
-  return to_numpy(std::move(left), {n, 2});
+  return to_records(left);
 }
 
-void build(DeviceRounds& rounds, Matrix<const int64_t> plan) {
-  rounds.build(flat(plan, BUILD_COLUMNS));
+void build(CudaTree& tree, const Records<Build>& builds) { tree.build(builds.items); }
+
+void subtract(CudaTree& tree, const Records<Subtraction>& subtractions,
+              std::pair<int64_t, int64_t> bins) {
+  tree.subtract(subtractions.items, bins.first, bins.second);
 }
 
-void subtract(DeviceRounds& rounds, Matrix<const int64_t> plan, std::pair<int64_t, int64_t> bins) {
-  rounds.subtract(flat(plan, SUBTRACTION_COLUMNS), bins.first, bins.second);
+nb::object find(CudaTree& tree, const Records<SearchNode>& nodes,
+                std::pair<int64_t, int64_t> features) {
+  return to_records(tree.find(nodes.items, features.first, features.second));
 }
 
-auto find(DeviceRounds& rounds, Vector<const int64_t> slots, Matrix<const double> sums,
-          std::pair<int64_t, int64_t> features) {
-  require(sums.shape(0) == slots.shape(0) && sums.shape(1) == 3, "node arrays differ in length");
-  SearchPlan plan;
-  plan.slots.assign(slots.data(), slots.data() + slots.size());
-  plan.sums.assign(sums.data(), sums.data() + sums.size());
-  return split_bytes(rounds.find(plan, features.first, features.second));
-}
+nb::object search(CudaTree& tree, const SearchPlan& plan) { return to_records(tree.search(plan)); }
 
-void grow(DeviceRounds& rounds, Frontier& frontier, double alpha,
-          Vector<const int64_t> missing_bin) {
-  require(static_cast<int64_t>(missing_bin.shape(0)) == rounds.matrix.n_features,
+void grow(CudaTree& tree, Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
+  require(static_cast<int64_t>(missing_bin.shape(0)) == tree.matrix.n_features,
           "missing bins differ in length");
   nb::gil_scoped_release release;
-  grow_rounds(rounds, frontier, alpha, missing_bin.data());
+  grow_rounds(tree, frontier, alpha, missing_bin.data());
 }
 
-// (plan with rows per block, block starts, words per bin).
-nb::tuple block_plan(Matrix<const int64_t> plan, int half_bits, int64_t n_tiles, int n_processors) {
-  BlockPlan blocks = plan_blocks(flat(plan, BUILD_COLUMNS), half_bits, n_tiles, n_processors);
-  const size_t n_starts = blocks.first_block.size();
-  return nb::make_tuple(to_numpy(std::move(blocks.steps), {n_starts - 1, BUILD_COLUMNS}),
-                        to_numpy(std::move(blocks.first_block), {n_starts}), blocks.words);
+// For tests: (builds with rows per block, block starts, words per bin).
+nb::tuple plan_blocks_for_python(const Records<Build>& builds, int half_bits, int64_t n_tiles,
+                                 int n_processors) {
+  BlockPlan plan = plan_blocks(builds.items, half_bits, n_tiles, n_processors);
+  const size_t n_starts = plan.first_block.size();
+  return nb::make_tuple(to_records(plan.builds), to_numpy(std::move(plan.first_block), {n_starts}),
+                        plan.words);
 }
 
 void bind_handles(nb::module_& m) {
-  nb::class_<Kernel>(m, "Kernel")
-      .def("__init__", [](Kernel* self, uint64_t handle, unsigned threads, unsigned shared_bytes) {
-        new (self) Kernel{handle, threads, shared_bytes};
-      });
-  nb::class_<Stream>(m, "Stream")
-      .def(nb::init<uint64_t>())
-      .def("launch", &launch)
-      .def("upload", [](const Stream& s, DeviceAddress to, uint64_t from,
-                        size_t n) { s.upload(to, reinterpret_cast<void*>(from), n); })
-      .def("download", [](const Stream& s, uint64_t to, DeviceAddress from,
-                          size_t n) { s.download(reinterpret_cast<void*>(to), from, n); })
+  nb::class_<Kernel>(m, "Kernel", "A kernel that CuPy loaded, and how it is launched.")
+      .def(
+          "__init__",
+          [](Kernel* self, uint64_t handle, unsigned threads, unsigned shared_bytes) {
+            new (self) Kernel{handle, threads, shared_bytes};
+          },
+          "handle"_a, "threads"_a, "shared_bytes"_a)
+      .def_prop_ro("is_set", [](const Kernel& kernel) { return kernel.handle != 0; });
+  nb::class_<Stream>(m, "Stream", "A CUDA stream; 0 is the default one.")
+      .def(nb::init<uint64_t>(), "handle"_a)
+      .def("launch", &launch, "kernel"_a, "grid"_a, "arguments"_a)
+      .def(
+          "upload",
+          [](const Stream& s, DeviceAddress to, uint64_t from, size_t n_bytes) {
+            s.upload(to, reinterpret_cast<void*>(from), n_bytes);
+          },
+          "to"_a, "from_host"_a, "n_bytes"_a)
+      .def(
+          "download",
+          [](const Stream& s, uint64_t to, DeviceAddress from, size_t n_bytes) {
+            s.download(reinterpret_cast<void*>(to), from, n_bytes);
+          },
+          "to_host"_a, "from_device"_a, "n_bytes"_a)
       .def("wait", &Stream::wait, nb::call_guard<nb::gil_scoped_release>());
 }
 
 void bind_parts(nb::module_& m) {
-  nb::class_<RoundKernels>(m, "RoundKernels")
+  nb::class_<TreeKernels>(m, "TreeKernels")
       .def(nb::init<>())
-      .def_rw("divide", &RoundKernels::divide)
-      .def_rw("place", &RoundKernels::place)
-      .def_rw("clear", &RoundKernels::clear)
-      .def_rw("subtract", &RoundKernels::subtract)
-      .def_rw("find", &RoundKernels::find)
-      .def_rw("build_narrow", &RoundKernels::build_narrow)
-      .def_rw("build", &RoundKernels::build);
+      .def_rw("divide", &TreeKernels::divide)
+      .def_rw("place", &TreeKernels::place)
+      .def_rw("clear", &TreeKernels::clear)
+      .def_rw("subtract", &TreeKernels::subtract)
+      .def_rw("find", &TreeKernels::find)
+      .def_rw("build_narrow", &TreeKernels::build_narrow)
+      .def_rw("build", &TreeKernels::build);
   nb::class_<DeviceMatrix>(m, "DeviceMatrix")
       .def(nb::init<>())
       .def_rw("tiles", &DeviceMatrix::tiles)
@@ -126,19 +121,19 @@ void bind_parts(nb::module_& m) {
       .def_rw("n_rows", &DeviceMatrix::n_rows)
       .def_rw("n_features", &DeviceMatrix::n_features)
       .def_rw("n_bins", &DeviceMatrix::n_bins);
-  nb::class_<RoundBuffers>(m, "RoundBuffers")
+  nb::class_<TreeBuffers>(m, "TreeBuffers")
       .def(nb::init<>())
-      .def_rw("rows", &RoundBuffers::rows)
-      .def_rw("counts", &RoundBuffers::counts)
-      .def_rw("progress", &RoundBuffers::progress)
-      .def_rw("found", &RoundBuffers::found)
-      .def_rw("n_done", &RoundBuffers::n_done)
-      .def_rw("plan", &RoundBuffers::plan)
-      .def_rw("host_plan", &RoundBuffers::host_plan)
-      .def_rw("host_left", &RoundBuffers::host_left)
-      .def_rw("host_splits", &RoundBuffers::host_splits)
-      .def_rw("plan_bytes", &RoundBuffers::plan_bytes)
-      .def_rw("n_nodes", &RoundBuffers::n_nodes);
+      .def_rw("rows", &TreeBuffers::rows)
+      .def_rw("counts", &TreeBuffers::counts)
+      .def_rw("progress", &TreeBuffers::progress)
+      .def_rw("found", &TreeBuffers::found)
+      .def_rw("n_done", &TreeBuffers::n_done)
+      .def_rw("plan", &TreeBuffers::plan)
+      .def_rw("host_plan", &TreeBuffers::host_plan)
+      .def_rw("host_left", &TreeBuffers::host_left)
+      .def_rw("host_splits", &TreeBuffers::host_splits)
+      .def_rw("plan_bytes", &TreeBuffers::plan_bytes)
+      .def_rw("n_nodes", &TreeBuffers::n_nodes);
 }
 
 }  // namespace
@@ -146,27 +141,28 @@ void bind_parts(nb::module_& m) {
 void init_cuda(nb::module_& m) {
   bind_handles(m);
   bind_parts(m);
-  m.def("block_plan", &block_plan);
-  nb::class_<DeviceRounds>(m, "DeviceRounds")
+  m.def("plan_blocks", &plan_blocks_for_python, "builds"_a, "half_bits"_a, "n_tiles"_a,
+        "n_processors"_a, "How a GPU divides builds into blocks of rows.");
+  nb::class_<CudaTree>(m, "CudaTree", "One tree on a GPU: the verbs on its arrays.")
       .def(nb::init<>())
-      .def_rw("stream", &DeviceRounds::stream)
-      .def_rw("kernels", &DeviceRounds::kernels)
-      .def_rw("matrix", &DeviceRounds::matrix)
-      .def_rw("buffers", &DeviceRounds::buffers)
-      .def_rw("pool", &DeviceRounds::pool)
-      .def_rw("packed", &DeviceRounds::packed)
-      .def_rw("rows", &DeviceRounds::rows)
-      .def_rw("allowed", &DeviceRounds::allowed)
-      .def_rw("half_bits", &DeviceRounds::half_bits)
-      .def_rw("wide", &DeviceRounds::wide)
-      .def_rw("n_processors", &DeviceRounds::n_processors)
-      .def("set_rules", [](DeviceRounds& r,
-                           std::array<double, 5> v) { r.rules = {v[0], v[1], v[2], v[3], v[4]}; })
-      .def("partition", &partition)
-      .def("build", &build)
-      .def("subtract", &subtract)
-      .def("find", &find)
-      .def("grow", &grow);
+      .def_rw("stream", &CudaTree::stream)
+      .def_rw("kernels", &CudaTree::kernels)
+      .def_rw("matrix", &CudaTree::matrix)
+      .def_rw("buffers", &CudaTree::buffers)
+      .def_rw("pool", &CudaTree::pool)
+      .def_rw("packed_rows", &CudaTree::packed_rows)
+      .def_rw("rows", &CudaTree::rows)
+      .def_rw("allowed", &CudaTree::allowed)
+      .def_rw("half_bits", &CudaTree::half_bits)
+      .def_rw("wide", &CudaTree::wide)
+      .def_rw("n_processors", &CudaTree::n_processors)
+      .def_rw("rules", &CudaTree::rules)
+      .def("build", &build, "builds"_a)
+      .def("subtract", &subtract, "subtractions"_a, "bins"_a)
+      .def("find", &find, "nodes"_a, "features"_a)
+      .def("search", &search, "plan"_a)
+      .def("divide", &divide, "divisions"_a)
+      .def("grow", &grow, "frontier"_a, "alpha"_a, "missing_bin"_a);
 }
 
 }  // namespace bitgrove

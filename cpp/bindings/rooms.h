@@ -16,6 +16,7 @@
 namespace bitgrove {
 
 namespace nb = nanobind;
+using namespace nb::literals;  // "name"_a
 
 template <class T>
 using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -29,6 +30,7 @@ inline void require(bool ok, const char* what) {
   if (!ok) throw std::invalid_argument(std::string("bitgrove core: ") + what);
 }
 
+void init_records(nb::module_& m);
 void init_math(nb::module_& m);
 void init_edges(nb::module_& m);
 void init_binning(nb::module_& m);
@@ -36,7 +38,7 @@ void init_tile_layout(nb::module_& m);
 void init_gradients(nb::module_& m);
 void init_ranking(nb::module_& m);
 void init_quantize(nb::module_& m);
-void init_search(nb::module_& m);
+void init_tree(nb::module_& m);
 void init_messages(nb::module_& m);
 void init_partition(nb::module_& m);
 void init_frontier(nb::module_& m);

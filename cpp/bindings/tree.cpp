@@ -1,160 +1,156 @@
-// Histograms and splits for Python: each verb alone, and all rounds of a tree in one call.
-#include <optional>
+// One tree on the CPU for Python: each verb alone, and all rounds in one call.
+#include "tree/cpu_tree.h"
+
+#include <nanobind/stl/vector.h>
+
 #include <utility>
-#include <vector>
 
 #include "bindings/numpy_arrays.h"
+#include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "tree/frontier.h"
-#include "tree/histogram.h"
-#include "tree/partition.h"
 #include "tree/rounds.h"
-#include "tree/splits.h"
 
 namespace bitgrove {
 namespace {
 
 using PackedRows = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro>;
 
-PlanView view(const Matrix<const int64_t>& plan) {
-  return {plan.data(), static_cast<int64_t>(plan.shape(0)), static_cast<int64_t>(plan.shape(1))};
-}
+// The arrays a CpuTree looks into, held so that they live as long as it.
+struct TreeArrays {
+  Matrix<uint8_t> pool;
+  Vector<const uint8_t> tiles;
+  Matrix<const uint8_t> columns;
+  Vector<int32_t> rows, scratch;
+  PackedRows packed_rows;
+  Vector<const int64_t> bin_offset;
+  Vector<const uint8_t> has_missing, allowed;
+};
 
-PoolView view(const Matrix<uint8_t>& pool) {
-  return {pool.data(), static_cast<int64_t>(pool.shape(0)), static_cast<int64_t>(pool.shape(1))};
-}
+struct BoundTree {
+  TreeArrays arrays;
+  nb::object layout;
+  CpuTree tree;
+};
 
-HistogramSource make_source(const TileLayout& layout, Vector<const uint8_t> tiles,
-                            Vector<const int32_t> rows, PackedRows packed_rows, bool packed) {
-  const auto n_rows = static_cast<int64_t>(packed_rows.shape(0));
-  require(static_cast<int64_t>(tiles.shape(0)) == layout.n_bytes(n_rows),
+HistogramSource make_source(const TreeArrays& a, const TileLayout& layout, bool packed) {
+  const auto n_rows = static_cast<int64_t>(a.packed_rows.shape(0));
+  require(static_cast<int64_t>(a.tiles.shape(0)) == layout.n_bytes(n_rows),
           "packed rows differ in length from the tiles");
-  const int row_width = static_cast<int>(packed_rows.itemsize()) * 4;
+  const int row_width = static_cast<int>(a.packed_rows.itemsize()) * 4;
   require(row_width == 8 || row_width == 16 || row_width == 32, "packed rows of unknown width");
   return {&layout,
-          {tiles.data(), n_rows, layout.n_columns()},
-          rows.data(),
-          static_cast<int64_t>(rows.shape(0)),
-          packed_rows.data(),
+          {a.tiles.data(), n_rows, layout.n_columns()},
+          a.rows.data(),
+          static_cast<int64_t>(a.rows.shape(0)),
+          a.packed_rows.data(),
           row_width,
           packed};
 }
 
-SplitFeatures make_features(Vector<const int64_t> bin_offset, Vector<const uint8_t> has_missing,
-                            Vector<const uint8_t> allowed, std::pair<int, int> range) {
-  const int n_features = static_cast<int>(bin_offset.shape(0)) - 1;
-  const auto [first, last] = range;
-  require(0 <= first && first <= last && last <= n_features, "bad feature range");
-  require(static_cast<int>(has_missing.shape(0)) == n_features &&
-              static_cast<int>(allowed.shape(0)) == n_features,
+SplitFeatures make_features(const TreeArrays& a) {
+  const size_t n_features = a.has_missing.shape(0);
+  require(a.bin_offset.shape(0) == n_features + 1 && a.allowed.shape(0) == n_features &&  a.columns.shape(0) == n_features,
           "feature arrays differ in length");
-  return {bin_offset.data(), has_missing.data(), allowed.data(), n_features, first, last};
+  const int n = static_cast<int>(n_features);
+  return {a.bin_offset.data(), a.has_missing.data(), a.allowed.data(), n, 0, n};
 }
 
-GainRules make_rules(const std::array<double, 5>& rules) {
-  return {rules[0], rules[1], rules[2], rules[3], rules[4]};
+PartitionSource make_division(const TreeArrays& a) {
+  require(a.scratch.shape(0) >= a.rows.shape(0), "scratch too small");
+  return {a.rows.data(),
+          static_cast<int64_t>(a.rows.shape(0)),
+          a.scratch.data(),
+          a.columns.data(),
+          static_cast<int64_t>(a.columns.shape(0)),
+          static_cast<int64_t>(a.columns.shape(1))};
 }
 
-void build(Matrix<uint8_t> pool, const TileLayout& layout, Vector<const uint8_t> tiles,
-           Vector<const int32_t> rows, PackedRows packed_rows, Matrix<const int64_t> plan,
-           bool packed, int n_threads, int simd) {
-  const HistogramSource source = make_source(layout, tiles, rows, packed_rows, packed);
+void make_tree(BoundTree* self, Matrix<uint8_t> pool, nb::object layout,
+               Vector<const uint8_t> tiles, Matrix<const uint8_t> columns, Vector<int32_t> rows,
+               Vector<int32_t> scratch, PackedRows packed_rows, Vector<const int64_t> bin_offset,
+               Vector<const uint8_t> has_missing, Vector<const uint8_t> allowed, const GainRules& rules, bool packed, int n_threads,
+               int simd) {
+  TreeArrays arrays{pool, tiles, columns, rows, scratch, packed_rows, bin_offset, has_missing, allowed};
+  const PoolView slots{pool.data(), static_cast<int64_t>(pool.shape(0)),
+                       static_cast<int64_t>(pool.shape(1))};
+  const CpuTree tree{slots,
+                     make_source(arrays, nb::cast<const TileLayout&>(layout), packed),
+                     make_division(arrays),
+                     make_features(arrays),
+                     rules,
+                     n_threads,
+                     static_cast<Simd>(simd)};
+  new (self) BoundTree{std::move(arrays), std::move(layout), tree};
+}
+
+void build(const BoundTree& self, const Records<Build>& builds) {
   nb::gil_scoped_release release;
-  build_histograms(view(plan), view(pool), source, n_threads, static_cast<Simd>(simd));
+  self.tree.build(builds.items);
 }
 
-void subtract(Matrix<uint8_t> pool, Matrix<const int64_t> plan, int64_t first, int64_t last,
-              bool packed, int n_threads, int simd) {
+void subtract(const BoundTree& self, const Records<Subtraction>& subtractions,
+              std::pair<int64_t, int64_t> bins) {
   nb::gil_scoped_release release;
-  subtract_histograms(view(plan), view(pool), {first, last}, packed, n_threads,
-                      static_cast<Simd>(simd));
+  self.tree.subtract(subtractions.items, {bins.first, bins.second});
 }
 
-// slots, widths, sums: per node. rules: grad_scale, hess_scale, reg_lambda, reg_alpha, min_gain.
-auto find(Matrix<uint8_t> pool, Vector<const int64_t> slots, Vector<const int64_t> widths,
-          Matrix<const double> sums, Vector<const int64_t> bin_offset,
-          Vector<const uint8_t> has_missing, Vector<const uint8_t> allowed,
-          std::pair<int, int> range, std::array<double, 5> rules, bool packed, int n_threads,
-          int simd) {
-  const size_t n_nodes = slots.shape(0);
-  require(widths.shape(0) == n_nodes && sums.shape(0) == n_nodes && sums.shape(1) == 3,
-          "node arrays differ in length");
-  const SplitFeatures features = make_features(bin_offset, has_missing, allowed, range);
-  const SearchedNodes nodes{static_cast<int64_t>(n_nodes), slots.data(), widths.data(),
-                            sums.data()};
-  std::vector<uint8_t> found(n_nodes * sizeof(SplitInfo));
-  find_splits(nodes, view(pool), features, make_rules(rules), packed,
-              reinterpret_cast<SplitInfo*>(found.data()), n_threads, static_cast<Simd>(simd));
-  return to_numpy(std::move(found), {n_nodes * sizeof(SplitInfo)});
+nb::object find(const BoundTree& self, const Records<SearchNode>& nodes,
+                std::pair<int, int> features) {
+  const auto [first, last] = features;
+  require(0 <= first && first <= last && last <= self.tree.features.n_features,
+          "bad feature range");
+  return to_records(self.tree.find(nodes.items, first, last));
 }
 
-// One tree on the CPU. The views do not own: Python keeps the arrays.
-class TreeSearch {
- public:
-  TreeSearch(Matrix<uint8_t> pool, const TileLayout& layout, Vector<const uint8_t> tiles,
-             Vector<const int32_t> rows, PackedRows packed_rows, Vector<const int64_t> bin_offset,
-             Vector<const uint8_t> has_missing, Vector<const uint8_t> allowed,
-             std::array<double, 5> rules, bool packed, int n_threads, int simd)
-      : pool_(view(pool)),
-        source_(make_source(layout, tiles, rows, packed_rows, packed)),
-        features_(make_features(bin_offset, has_missing, allowed,
-                                {0, static_cast<int>(bin_offset.shape(0)) - 1})),
-        rules_(make_rules(rules)),
-        n_threads_(n_threads),
-        simd_(static_cast<Simd>(simd)) {}
-
-  std::vector<SplitInfo> search(const SearchPlan& plan) const {
-    const int64_t n_builds = plan.builds.size() / 6, n_steps = plan.subtractions.size() / 5,
-                  n = plan.slots.size();
-    const BinRange bins{0, features_.bin_offset[features_.n_features]};
-    std::vector<SplitInfo> found(n);
-    build_histograms({plan.builds.data(), n_builds, 6}, pool_, source_, n_threads_, simd_);
-    subtract_histograms({plan.subtractions.data(), n_steps, 5}, pool_, bins, source_.packed,
-                        n_threads_, simd_);
-    find_splits({n, plan.slots.data(), plan.widths.data(), plan.sums.data()}, pool_, features_,
-                rules_, source_.packed, found.data(), n_threads_, simd_);
-    return found;
-  }
-
-  std::vector<RowCounts> partition(const std::vector<int64_t>& plan) const {
-    return partition_rows({plan.data(), static_cast<int64_t>(plan.size()) / 7, 7}, division_,
-                          n_threads_, simd_);
-  }
-
-  void grow(Frontier& frontier, double alpha, Vector<int32_t> rows, Vector<int32_t> scratch,
-            Matrix<const uint8_t> columns, Vector<const int64_t> missing_bin) {
-    require(static_cast<int64_t>(rows.shape(0)) == source_.n_listed &&
-                scratch.shape(0) >= rows.shape(0) &&
-                static_cast<int>(columns.shape(0)) == features_.n_features &&
-                static_cast<int>(missing_bin.shape(0)) == features_.n_features,
-            "arrays differ in length");
-    division_ = {rows.data(),    source_.n_listed,     scratch.data(),
-                 columns.data(), features_.n_features, static_cast<int64_t>(columns.shape(1))};
+nb::object search(const BoundTree& self, const SearchPlan& plan) {
+  std::vector<SplitInfo> found;
+  {
     nb::gil_scoped_release release;
-    grow_rounds(*this, frontier, alpha, missing_bin.data());
+    found = self.tree.search(plan);
   }
+  return to_records(found);
+}
 
- private:
-  PoolView pool_;
-  HistogramSource source_;
-  PartitionSource division_{};
-  SplitFeatures features_;
-  GainRules rules_;
-  int n_threads_;
-  Simd simd_;
-};
+nb::object divide(const BoundTree& self, const Records<Division>& divisions) {
+  std::vector<RowCounts> left;
+  {
+    nb::gil_scoped_release release;
+    left = self.tree.divide(divisions.items);
+  }
+  return to_records(left);
+}
+
+void grow(const BoundTree& self, Frontier& frontier, double alpha,
+          Vector<const int64_t> missing_bin) {
+  require(static_cast<int>(missing_bin.shape(0)) == self.tree.features.n_features,
+          "missing bins differ in length");
+  nb::gil_scoped_release release;
+  grow_rounds(self.tree, frontier, alpha, missing_bin.data());
+}
 
 }  // namespace
 
-void init_search(nb::module_& m) {
-  m.def("build_histograms", &build);
-  m.def("subtract_histograms", &subtract);
-  m.def("find_splits", &find);
-  nb::class_<TreeSearch>(m, "TreeSearch")
-      .def(nb::init<Matrix<uint8_t>, const TileLayout&, Vector<const uint8_t>,
-                    Vector<const int32_t>, PackedRows, Vector<const int64_t>, Vector<const uint8_t>,
-                    Vector<const uint8_t>, std::array<double, 5>, bool, int, int>())
-      .def("grow", &TreeSearch::grow);
+void init_tree(nb::module_& m) {
+  nb::class_<GainRules>(m, "GainRules", "What turns integer sums into a gain.")
+      .def(
+          "__init__",
+          [](GainRules* self, double grad_scale, double hess_scale, double reg_lambda,
+             double reg_alpha, double min_gain) {
+            new (self) GainRules{grad_scale, hess_scale, reg_lambda, reg_alpha, min_gain};
+          },
+          "grad_scale"_a, "hess_scale"_a, "reg_lambda"_a, "reg_alpha"_a, "min_gain"_a);
+  nb::class_<BoundTree>(m, "CpuTree", "One tree on the CPU: the verbs on its arrays.")
+      .def("__init__", &make_tree, "pool"_a, "layout"_a, "tiles"_a, "columns"_a, "rows"_a,
+           "scratch"_a, "packed_rows"_a, "bin_offset"_a, "has_missing"_a,
+           "allowed"_a, "rules"_a, "packed"_a, "n_threads"_a, "simd"_a)
+      .def("build", &build, "builds"_a, "Sums rows into slots.")
+      .def("subtract", &subtract, "subtractions"_a, "bins"_a,
+           "Takes built slots from their parents', within the bins [first, last).")
+      .def("find", &find, "nodes"_a, "features"_a,
+           "The best split of each node among the features [first, last).")
+      .def("search", &search, "plan"_a, "Builds, subtracts and finds: a whole SearchPlan.")
+      .def("divide", &divide, "divisions"_a, "Divides the rows of nodes; the RowCounts gone left.")
+      .def("grow", &grow, "frontier"_a, "alpha"_a, "missing_bin"_a, "All rounds of a tree.");
 }
 
 }  // namespace bitgrove

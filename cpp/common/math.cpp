@@ -25,9 +25,12 @@ void apply(Vector<const double> x, Vector<double> out, int n_threads, int simd) 
 }  // namespace
 
 void init_math(nb::module_& m) {
-  m.def("exp", &apply<exact_exp>);
-  m.def("log", &apply<exact_log>);
-  m.def("sigmoid", &apply<exact_sigmoid>);
+  const auto bind = [&m](const char* name, auto function) {
+    m.def(name, function, "x"_a, "out"_a, "n_threads"_a, "simd"_a);
+  };
+  bind("exp", &apply<exact_exp>);
+  bind("log", &apply<exact_log>);
+  bind("sigmoid", &apply<exact_sigmoid>);
 }
 
 }  // namespace bitgrove

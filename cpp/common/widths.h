@@ -1,6 +1,7 @@
 // From a half-width known at run time to the layout type known at compile time.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 
 #include "layouts.h"
@@ -10,6 +11,21 @@ namespace bitgrove {
 // Checked before a parallel region starts: an exception inside one would end the process.
 inline bool is_width(int64_t half_bits) {
   return half_bits == 8 || half_bits == 16 || half_bits == 32 || half_bits == 64;
+}
+
+// From the bytes of a packed row to its layout.
+template <class Visit>
+void visit_row_width(size_t n_bytes, Visit&& visit) {
+  switch (n_bytes) {
+    case 2:
+      return visit(Packed<8>{});
+    case 4:
+      return visit(Packed<16>{});
+    case 8:
+      return visit(Packed<32>{});
+    default:
+      throw std::invalid_argument("bitgrove core: packed rows of unknown width");
+  }
 }
 
 template <class Visit>

@@ -93,9 +93,13 @@ void bin_columns(const nb::list& columns, Vector<const double> edge_values,
 }  // namespace
 
 void init_binning(nb::module_& m) {
-  m.def("tile_bytes",
-        [](int64_t n_rows, int n_features) { return TileView::n_bytes(n_rows, n_features); });
-  m.def("bin_columns", &bin_columns);
+  m.def(
+      "tile_bytes",
+      [](int64_t n_rows, int n_features) { return TileView::n_bytes(n_rows, n_features); },
+      "n_rows"_a, "n_features"_a, "Bytes of the row-major tiles of a GPU.");
+  m.def("bin_columns", &bin_columns, "columns"_a, "edge_values"_a, "edge_offset"_a, "bins"_a,
+        "any_missing"_a, "n_rows"_a, "n_threads"_a, "simd"_a,
+        "Writes the bins of all columns, and whether each has a missing value.");
 }
 
 }  // namespace bitgrove

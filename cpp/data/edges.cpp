@@ -82,6 +82,9 @@ auto cut_edges(Vector<const double> sorted, int64_t max_bin) {
 
 }  // namespace
 
-void init_edges(nb::module_& m) { m.def("cut_edges", &cut_edges); }
+void init_edges(nb::module_& m) {
+  m.def("cut_edges", &cut_edges, "sorted"_a, "max_bin"_a,
+        "At most max_bin - 1 increasing edges for a sorted sample of one feature.");
+}
 
 }  // namespace bitgrove

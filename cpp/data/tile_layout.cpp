@@ -232,13 +232,16 @@ int64_t TileLayout::n_bytes(int64_t n_rows) const { return TileView::n_bytes(n_r
 
 void init_tile_layout(nb::module_& m) {
   nb::class_<TileLayout>(m, "TileLayout")
-      .def("__init__",
-           [](TileLayout* self, Vector<const int64_t> bin_offset) {
-             require(bin_offset.shape(0) > 1, "a layout needs features");
-             new (self) TileLayout({bin_offset.data(), bin_offset.data() + bin_offset.shape(0)});
-           })
-      .def("join_columns", &join_columns)
-      .def("n_bytes", &TileLayout::n_bytes)
+      .def(
+          "__init__",
+          [](TileLayout* self, Vector<const int64_t> bin_offset) {
+            require(bin_offset.shape(0) > 1, "a layout needs features");
+            new (self) TileLayout({bin_offset.data(), bin_offset.data() + bin_offset.shape(0)});
+          },
+          "bin_offset"_a)
+      .def("join_columns", &join_columns, "columns"_a, "n_rows"_a,
+           "Joins columns of which these rows hold few combinations.")
+      .def("n_bytes", &TileLayout::n_bytes, "n_rows"_a)
       .def_prop_ro("columns", [](const TileLayout& layout) {
         nb::list columns;  // the features of each column, code by code, the most significant first
         for (const TileColumn& column : layout.columns()) {
@@ -252,7 +255,8 @@ void init_tile_layout(nb::module_& m) {
         }
         return columns;
       });
-  m.def("lay_tiles", &lay_tiles);
+  m.def("lay_tiles", &lay_tiles, "layout"_a, "columns"_a, "n_rows"_a, "tiles"_a, "n_threads"_a,
+        "Writes the row-major tiles of binned columns.");
 }
 
 }  // namespace bitgrove

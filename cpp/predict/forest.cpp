@@ -152,7 +152,9 @@ void init_forest(nb::module_& m) {
   nb::class_<Forest>(m, "Forest")
       .def_prop_ro("n_trees", &Forest::n_trees)
       .def_prop_ro("is_coded", [](const Forest& f) { return f.coded.has_value(); });
-  m.def("make_forest", &make_forest);
+  m.def("make_forest", &make_forest, "split_offset"_a, "leaf_offset"_a, "feature"_a, "threshold"_a,
+        "default_left"_a, "left"_a, "right"_a, "leaf_value"_a, "n_features"_a, "simd"_a,
+        "All trees, end to end, in the layouts that prediction walks.");
 }
 
 }  // namespace bitgrove

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/edges.h"
+#include "plans.h"
 
 namespace bitgrove {
 
@@ -18,8 +19,6 @@ struct ForestNode {
   uint32_t feature_and_default;  // the top bit: a missing value goes left
   int32_t left;                  // the right child follows; a leaf's left is itself
 };
-
-constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u;
 
 // Rows whose code of the column is above `code` go right. Children are numbers of row sets: the
 // tree's splits first (parents before children), then its leaves.

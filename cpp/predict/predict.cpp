@@ -155,14 +155,18 @@ void predict_leaves(const Forest& forest, Matrix<const Real> rows, Matrix<int32_
 }  // namespace
 
 void init_predict(nb::module_& m) {
-  m.def("predict_scores", &predict_scores<float>, nb::arg(), nb::arg(), nb::arg().noconvert(),
-        nb::arg(), nb::arg());
-  m.def("predict_scores", &predict_scores<double>, nb::arg(), nb::arg(), nb::arg().noconvert(),
-        nb::arg(), nb::arg());
-  m.def("predict_leaves", &predict_leaves<float>, nb::arg(), nb::arg().noconvert(), nb::arg(),
-        nb::arg());
-  m.def("predict_leaves", &predict_leaves<double>, nb::arg(), nb::arg().noconvert(), nb::arg(),
-        nb::arg());
+  const auto bind_scores = [&m](auto function) {
+    m.def("predict_scores", function, "forest"_a, "n_trees"_a, "rows"_a.noconvert(), "scores"_a,
+          "n_threads"_a, "Adds the leaf values of the first trees to the scores of raw rows.");
+  };
+  const auto bind_leaves = [&m](auto function) {
+    m.def("predict_leaves", function, "forest"_a, "rows"_a.noconvert(), "leaves"_a, "n_threads"_a,
+          "Writes the leaf that each row reaches in each tree.");
+  };
+  bind_scores(&predict_scores<float>);
+  bind_scores(&predict_scores<double>);
+  bind_leaves(&predict_leaves<float>);
+  bind_leaves(&predict_leaves<double>);
 }
 
 }  // namespace bitgrove

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "bindings/numpy_arrays.h"
+#include "bindings/records.h"
 #include "bindings/rooms.h"
 #include "common/parallel.h"
 #include "common/widths.h"
@@ -37,15 +39,14 @@ struct Step {
   }
 };
 
-// row: slot, width, first and last bin.
-Step make_step(const int64_t* row, const PoolView& pool) {
-  require(0 <= row[2] && row[2] <= row[3] && row[3] - row[2] <= MOST_BINS, "bad range of bins");
-  const int width = static_cast<int>(row[1]);
-  return {pool.slot(row[0], row[3], width), width, row[2], row[3]};
-}
-
-PoolView view(const Matrix<uint8_t>& pool) {
-  return {pool.data(), static_cast<int64_t>(pool.shape(0)), static_cast<int64_t>(pool.shape(1))};
+Step make_step(const HistogramPart& part, const Matrix<uint8_t>& pool) {
+  require(0 <= part.first_bin && part.first_bin <= part.last_bin &&
+              part.last_bin - part.first_bin <= MOST_BINS,
+          "bad range of bins");
+  const PoolView slots{pool.data(), static_cast<int64_t>(pool.shape(0)),
+                       static_cast<int64_t>(pool.shape(1))};
+  return {slots.slot(part.slot, part.last_bin, part.width), part.width, part.first_bin,
+          part.last_bin};
 }
 
 // Decides how the blocks of a step are written, and how long that is.
@@ -93,50 +94,70 @@ void each_step(const std::vector<Step>& steps, bool packed, int n_threads, int s
       STEPS_PER_THREAD);
 }
 
-// plan: message, slot, width, first and last bin; in the order of the messages. Returns the bytes
-// of all messages, one after another, and where each ends; one without steps has no bytes.
-nb::tuple pack_messages(Matrix<uint8_t> pool, Matrix<const int64_t> plan, int64_t n_messages,
-                        bool packed, int n_threads, int simd) {
-  require(plan.shape(1) == 5, "plan must have 5 columns");
-  const size_t n_steps = plan.shape(0);
+// A plan's steps, in the order of their messages, and how their blocks are written.
+struct MessagePlan {
   std::vector<Step> steps;
-  std::vector<int64_t> first_block;
+  std::vector<int32_t> message;      // of each step
+  std::vector<int64_t> first_block;  // of each step
   int64_t n_blocks = 0;
-  for (size_t i = 0; i < n_steps; ++i) {
-    const int64_t least = i == 0 ? 0 : plan(i - 1, 0);
-    require(least <= plan(i, 0) && plan(i, 0) < n_messages,
-            "plan is not in the order of the messages");
-    steps.push_back(make_step(&plan(i, 1), view(pool)));
-    first_block.push_back(n_blocks);
-    n_blocks += blocks_of(steps[i].last - steps[i].first, BLOCK_BINS);
+};
+
+MessagePlan plan_messages(const Matrix<uint8_t>& pool, std::span<const HistogramPart> parts,
+                          int64_t n_messages) {
+  MessagePlan plan;
+  int32_t least = 0;
+  for (const HistogramPart& part : parts) {
+    require(least <= part.message && part.message < n_messages,
+            "parts are not in the order of the messages");
+    least = part.message;
+    plan.steps.push_back(make_step(part, pool));
+    plan.message.push_back(part.message);
+    plan.first_block.push_back(plan.n_blocks);
+    plan.n_blocks += blocks_of(part.last_bin - part.first_bin, BLOCK_BINS);
   }
+  return plan;
+}
+
+// Writes the lengths of all steps and leaves room for their blocks; returns where each message
+// ends.
+std::vector<int64_t> lay_out(MessagePlan& plan, int64_t n_messages, std::vector<uint8_t>& bytes) {
+  std::vector<int64_t> ends;
+  size_t first = 0;
+  for (int64_t message = 0; message < n_messages; ++message) {
+    size_t last = first;
+    while (last < plan.steps.size() && plan.message[last] == message) ++last;
+    auto start = static_cast<int64_t>(bytes.size() + LENGTH_BYTES * (last - first));
+    for (size_t i = first; i < last; ++i) {
+      const auto length = static_cast<uint32_t>(plan.steps[i].n_bytes);
+      const auto* raw = reinterpret_cast<const uint8_t*>(&length);
+      bytes.insert(bytes.end(), raw, raw + LENGTH_BYTES);
+      plan.steps[i].start = start;
+      start += length;
+    }
+    bytes.resize(start + (last > first ? STREAM_PADDING : 0));
+    ends.push_back(static_cast<int64_t>(bytes.size()));
+    first = last;
+  }
+  return ends;
+}
+
+// Returns the bytes of all messages, one after another, and where each ends; one without parts has
+// no bytes.
+nb::tuple pack_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
+                        int64_t n_messages, bool packed, int n_threads, int simd) {
+  MessagePlan plan = plan_messages(pool, parts.items, n_messages);
   std::vector<uint8_t> bytes;
-  std::vector<int64_t> ends(n_messages);
+  std::vector<int64_t> ends;
   {
     nb::gil_scoped_release release;
-    std::vector<Block> blocks(n_blocks);
-    each_step(steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
-      shape_step<decltype(layout)>(steps[i], &blocks[first_block[i]]);
+    std::vector<Block> blocks(plan.n_blocks);
+    each_step(plan.steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
+      shape_step<decltype(layout)>(plan.steps[i], blocks.data() + plan.first_block[i]);
     });
-    size_t first = 0;
-    for (int64_t message = 0; message < n_messages; ++message) {
-      size_t last = first;
-      while (last < n_steps && plan(last, 0) == message) ++last;
-      auto start = static_cast<int64_t>(bytes.size() + LENGTH_BYTES * (last - first));
-      for (size_t i = first; i < last; ++i) {
-        const auto length = static_cast<uint32_t>(steps[i].n_bytes);
-        const auto* raw = reinterpret_cast<const uint8_t*>(&length);
-        bytes.insert(bytes.end(), raw, raw + LENGTH_BYTES);
-        steps[i].start = start;
-        start += length;
-      }
-      bytes.resize(start + (last > first ? STREAM_PADDING : 0));
-      ends[message] = static_cast<int64_t>(bytes.size());
-      first = last;
-    }
-    each_step(steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
-      write_step<decltype(layout)>(steps[i], &blocks[first_block[i]],
-                                   bytes.data() + steps[i].start);
+    ends = lay_out(plan, n_messages, bytes);
+    each_step(plan.steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
+      write_step<decltype(layout)>(plan.steps[i], blocks.data() + plan.first_block[i],
+                                   bytes.data() + plan.steps[i].start);
     });
   }
   const size_t n_bytes = bytes.size(), n = ends.size();
@@ -169,16 +190,16 @@ std::vector<const uint8_t*> find_steps(const Message& message, size_t n_steps) {
   return starts;
 }
 
-// plan: slot, width, first and last bin, of all steps in the messages; [first, last) are added.
-void add_messages(Matrix<uint8_t> pool, Matrix<const int64_t> plan, std::pair<size_t, size_t> range,
-                  std::vector<Message> messages, bool packed, int n_threads, int simd) {
-  require(plan.shape(1) == 4, "plan must have 4 columns");
-  const auto [first, last] = range;
-  require(first <= last && last <= plan.shape(0), "bad range of steps");
+// parts: all that are in the messages; those of [first, last) are added.
+void add_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
+                  std::pair<size_t, size_t> added, std::vector<Message> messages, bool packed,
+                  int n_threads, int simd) {
+  const auto [first, last] = added;
+  require(first <= last && last <= parts.items.size(), "bad range of parts");
   std::vector<Step> steps;
-  for (size_t i = first; i < last; ++i) steps.push_back(make_step(&plan(i, 0), view(pool)));
+  for (size_t i = first; i < last; ++i) steps.push_back(make_step(parts.items[i], pool));
   std::vector<std::vector<const uint8_t*>> starts;
-  for (const Message& message : messages) starts.push_back(find_steps(message, plan.shape(0)));
+  for (const Message& message : messages) starts.push_back(find_steps(message, parts.items.size()));
   std::atomic<int> malformed{-1};
   {
     nb::gil_scoped_release release;
@@ -194,8 +215,13 @@ void add_messages(Matrix<uint8_t> pool, Matrix<const int64_t> plan, std::pair<si
 }  // namespace
 
 void init_messages(nb::module_& m) {
-  m.def("pack_messages", &pack_messages);
-  m.def("add_messages", &add_messages);
+  m.def("pack_messages", &pack_messages, "pool"_a, "parts"_a, "n_messages"_a, "packed"_a,
+        "n_threads"_a, "simd"_a,
+        "HistogramParts as messages, in as few bits as the sums take: (bytes, message ends).");
+  m.def("add_messages", &add_messages, "pool"_a, "parts"_a, "added"_a, "messages"_a, "packed"_a,
+        "n_threads"_a, "simd"_a,
+        "Adds the parts [first, last) of (rank, message) pairs; ValueError names a rank whose "
+        "message does not fit.");
 }
 
 }  // namespace bitgrove

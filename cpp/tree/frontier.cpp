@@ -101,14 +101,14 @@ const std::vector<int>& Frontier::next_batch(double alpha) {
   return batch_;
 }
 
-std::vector<int64_t> Frontier::division_plan(const int64_t* missing_bin) const {
-  std::vector<int64_t> plan;
+std::vector<Division> Frontier::divisions(const int64_t* missing_bin) const {
+  std::vector<Division> plan;
   for (int id : batch_) {
     const FrontierNode& node = nodes_[id];
     const SplitInfo& split = node.split;
-    const int64_t middle = node.begin + node.local.active, end = middle + node.local.zero;
-    plan.insert(plan.end(), {node.begin, end, split.feature, split.bin, missing_bin[split.feature],
-                             split.default_left, middle});
+    const int64_t first_zero = node.begin + node.local.active;
+    plan.push_back({node.begin, first_zero, first_zero + node.local.zero, split.feature, split.bin,
+                    static_cast<int32_t>(missing_bin[split.feature]), split.default_left});
   }
   return plan;
 }
@@ -164,19 +164,16 @@ void Frontier::plan_build(int node, SearchPlan& plan) {
   const FrontierNode& n = nodes_[node];
   const int64_t n_rows = n.local.active;
   const auto [local_width, block_rows] = widths_.local(n_rows, n.width);
-  plan.builds.insert(plan.builds.end(),
-                     {n.begin, n.begin + n_rows, n.slot, local_width, n.width, block_rows});
+  plan.builds.push_back({n.begin, n.begin + n_rows, block_rows, n.slot, local_width, n.width, 0});
   ++widths_used_[std::find(std::begin(LOCAL_WIDTHS), std::end(LOCAL_WIDTHS), local_width) -
                  LOCAL_WIDTHS];
 }
 
-void Frontier::plan_search(int node, SearchPlan& plan) {
+void Frontier::plan_search(int node, int sibling, SearchPlan& plan) {
   const FrontierNode& n = nodes_[node];
   searched_.push_back(node);
-  plan.slots.push_back(n.slot);
-  plan.widths.push_back(n.width);
-  plan.sums.insert(plan.sums.end(), {static_cast<double>(n.grad), static_cast<double>(n.hess),
-                                     rules_.least_hess(n.all.both(), n.hess)});
+  plan.nodes.push_back({n.slot, n.width, sibling, 0, static_cast<double>(n.grad),
+                        static_cast<double>(n.hess), rules_.least_hess(n.all.both(), n.hess)});
 }
 
 void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {
@@ -190,11 +187,10 @@ void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {
     parent.slot = -1;
     take_slot(pair.small);
     plan_build(pair.small, plan);
-    plan.subtractions.insert(plan.subtractions.end(),
-                             {large.slot, small.slot, parent.width, small.width, large.width});
-    plan_search(pair.large, plan);
+    plan.subtractions.push_back({large.slot, small.slot, parent.width, small.width, large.width});
+    plan_search(pair.large, small.slot, plan);
     if (search_small)
-      plan_search(pair.small, plan);
+      plan_search(pair.small, -1, plan);
     else
       temporary_.push_back(pair.small);
     return;
@@ -205,7 +201,7 @@ void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {
     if (!search) continue;
     take_slot(child);
     plan_build(child, plan);
-    plan_search(child, plan);
+    plan_search(child, -1, plan);
   }
 }
 

@@ -1,7 +1,7 @@
 // The bookkeeping of one growing tree: nodes, the best-first replay, and histogram slots.
 //
 // Holds no rows and no sums of features: it is told what the backend found and says what to do
-// next, as plans (arrays of integers). All backends and all ranks use this same code.
+// next, as plans (plans.h). The CPU, the GPU and all ranks use this same code.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "layouts.h"
+#include "plans.h"
 
 namespace bitgrove {
 
@@ -33,14 +33,6 @@ struct GrowthRules {
   double least_hess(int64_t n_rows, int64_t hess) const;
 };
 
-// Rows whose integers are both zero come last in a node: they add nothing to a histogram.
-struct RowCounts {
-  int64_t active, zero;
-
-  int64_t both() const { return active + zero; }
-  RowCounts operator-(RowCounts other) const { return {active - other.active, zero - other.zero}; }
-};
-
 struct FrontierNode {
   int64_t begin;    // this rank's rows start here
   RowCounts local;  // this rank's rows
@@ -52,12 +44,11 @@ struct FrontierNode {
   SplitInfo split;
 };
 
-// One batch of histograms: rows of the plans that the backend verbs take.
+// One batch of histograms: what to build, what to subtract then, which nodes to search.
 struct SearchPlan {
-  std::vector<int64_t> builds;        // begin, end, slot, local width, total width, block rows
-  std::vector<int64_t> subtractions;  // parent slot, built slot, parent, built and out width
-  std::vector<int64_t> slots, widths;
-  std::vector<double> sums;  // grad, hess, least hessian of a child
+  std::vector<Build> builds;
+  std::vector<Subtraction> subtractions;
+  std::vector<SearchNode> nodes;
 };
 
 class Frontier {
@@ -67,8 +58,9 @@ class Frontier {
   void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
   // Nodes to divide next: the first ceil(alpha * pending) of the replay; empty when done.
   const std::vector<int>& next_batch(double alpha);
-  // begin, end, feature, bin, missing bin, default left, first zero row of each node of the batch.
-  std::vector<int64_t> division_plan(const int64_t* missing_bin) const;
+  // How to divide the nodes of the batch; missing_bin: of every feature.
+  std::vector<Division> divisions(const int64_t* missing_bin) const;
+  // The rows gone left of each node of the batch: on this rank and on all.
   void divide(const RowCounts* local_left, const RowCounts* all_left);
   // Fills the next plan of at most n_slots / 2 pairs; false when every child is known.
   bool next_search(SearchPlan& plan);
@@ -79,6 +71,7 @@ class Frontier {
   const std::vector<int>& taken() const { return taken_; }
   int n_rounds() const { return n_rounds_; }
   const std::array<int64_t, 4>& widths_used() const { return widths_used_; }
+  size_t n_batch() const { return batch_.size(); }
   size_t n_searched() const { return searched_.size(); }
 
  private:
@@ -93,7 +86,8 @@ class Frontier {
   void make_room(size_t n_needed, const Pair* first, const Pair* last);
   void plan_pair(const Pair& pair, SearchPlan& plan);
   void plan_build(int node, SearchPlan& plan);
-  void plan_search(int node, SearchPlan& plan);
+  // sibling: the slot whose sums are taken away from the node's first, or -1.
+  void plan_search(int node, int sibling, SearchPlan& plan);
   void take_slot(int node);
   void release(int node);
 

@@ -25,11 +25,8 @@ constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
 constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
 constexpr int64_t BLOCKS_PER_THREAD = 4, LEAST_BLOCK = 1024;
 
-struct Node {
-  int64_t begin, end;
-  uint8_t* slot;
-  int local_width, total_width;
-  int64_t block_rows;
+struct Node : Build {
+  uint8_t* sums;  // its slot
 };
 
 struct Task {
@@ -191,7 +188,7 @@ void run_task(const HistogramSource& source, const Task& task, const Node& node,
   visit_width(node.total_width, source.packed, [&](auto total) {
     using Total = decltype(total);
     if constexpr (Total::half_bits >= Local::half_bits)
-      with_simd(simd, [&] { flush<Local, Total>(source, task, local, node.slot, guard); });
+      with_simd(simd, [&] { flush<Local, Total>(source, task, local, node.sums, guard); });
   });
 }
 
@@ -219,23 +216,18 @@ void* local_buffer() {
   return buffer->bytes;
 }
 
-std::vector<Node> nodes_of(const PlanView& plan, const PoolView& pool,
+std::vector<Node> nodes_of(std::span<const Build> plan, const PoolView& pool,
                            const HistogramSource& source) {
-  require(plan.n_columns == 6, "plan must have 6 columns");
   const int64_t n_bins = source.layout->n_bins();
   std::vector<Node> nodes;
-  for (int64_t i = 0; i < plan.n_steps; ++i) {
-    const int64_t* step = plan.step(i);
-    const Node node{step[0], step[1], nullptr, static_cast<int>(step[3]), static_cast<int>(step[4]),
-                    step[5]};
-    require(0 <= node.begin && node.begin <= node.end && node.end <= source.n_listed &&
-                node.block_rows > 0,
+  for (const Build& step : plan) {
+    require(0 <= step.begin && step.begin <= step.end && step.end <= source.n_listed &&
+                step.block_rows > 0,
             "bad node range");
-    require(is_width(node.local_width) && is_width(node.total_width) &&
-                node.local_width <= node.total_width,
+    require(is_width(step.local_width) && is_width(step.total_width) &&
+                step.local_width <= step.total_width,
             "bad widths");
-    nodes.push_back(node);
-    nodes.back().slot = pool.slot(step[2], n_bins, node.total_width);
+    nodes.push_back({step, pool.slot(step.slot, n_bins, step.total_width)});
   }
   return nodes;
 }
@@ -243,7 +235,7 @@ std::vector<Node> nodes_of(const PlanView& plan, const PoolView& pool,
 void clear_slot(const Node& node, int64_t n_bins, bool packed) {
   visit_width(node.total_width, packed, [&](auto total) {
     using Sum = typename decltype(total)::Sum;
-    std::fill_n(reinterpret_cast<Sum*>(node.slot), n_bins, Sum{});
+    std::fill_n(reinterpret_cast<Sum*>(node.sums), n_bins, Sum{});
   });
 }
 
@@ -262,17 +254,19 @@ void subtract_slot(uint8_t* parent, const uint8_t* child, int64_t begin, int64_t
   }
 }
 
-void subtract_step(const int64_t* step, uint8_t* parent, const uint8_t* child, BinRange bins,
-                   bool packed, Simd simd) {
-  visit_width(static_cast<int>(step[2]), packed, [&](auto p) {
-    visit_width(static_cast<int>(step[3]), packed, [&](auto c) {
-      visit_width(static_cast<int>(step[4]), packed, [&](auto o) {
+void subtract_step(const Subtraction& step, const PoolView& pool, BinRange bins, bool packed,
+                   Simd simd) {
+  uint8_t* parent = pool.data + step.parent_slot * pool.slot_bytes;
+  const uint8_t* built = pool.data + step.built_slot * pool.slot_bytes;
+  visit_width(step.parent_width, packed, [&](auto p) {
+    visit_width(step.built_width, packed, [&](auto c) {
+      visit_width(step.out_width, packed, [&](auto o) {
         using P = decltype(p);
         using C = decltype(c);
         using O = decltype(o);
         if constexpr (P::half_bits >= 16 && C::half_bits >= 16 && O::half_bits >= 16 &&
                       C::half_bits <= P::half_bits && O::half_bits <= P::half_bits)
-          with_simd(simd, [&] { subtract_slot<P, C, O>(parent, child, bins.first, bins.last); });
+          with_simd(simd, [&] { subtract_slot<P, C, O>(parent, built, bins.first, bins.last); });
       });
     });
   });
@@ -286,8 +280,8 @@ uint8_t* PoolView::slot(int64_t index, int64_t n_bins, int width) const {
   return data + index * slot_bytes;
 }
 
-void build_histograms(const PlanView& plan, const PoolView& pool, const HistogramSource& source,
-                      int n_threads, Simd simd) {
+void build_histograms(std::span<const Build> plan, const PoolView& pool,
+                      const HistogramSource& source, int n_threads, Simd simd) {
   const std::vector<Node> nodes = nodes_of(plan, pool, source);
   const int n_tiles = TileView::n_tiles(source.tiles.n_features);
   std::vector<Guard> guards(nodes.size() * n_tiles);
@@ -307,22 +301,19 @@ void build_histograms(const PlanView& plan, const PoolView& pool, const Histogra
     if (node.begin == node.end) clear_slot(node, source.layout->n_bins(), source.packed);
 }
 
-void subtract_histograms(const PlanView& plan, const PoolView& pool, BinRange bins, bool packed,
-                         int n_threads, Simd simd) {
-  require(plan.n_columns == 5, "plan must have 5 columns");
-  for (int64_t i = 0; i < plan.n_steps; ++i) {
-    const int64_t* step = plan.step(i);
-    pool.slot(step[0], bins.last, static_cast<int>(step[2]));
-    pool.slot(step[1], bins.last, static_cast<int>(step[3]));
-    require(is_width(step[4]) && step[3] <= step[2] && step[4] <= step[2], "bad widths");
+void subtract_histograms(std::span<const Subtraction> plan, const PoolView& pool, BinRange bins,
+                         bool packed, int n_threads, Simd simd) {
+  for (const Subtraction& step : plan) {
+    pool.slot(step.parent_slot, bins.last, step.parent_width);
+    pool.slot(step.built_slot, bins.last, step.built_width);
+    require(0 <= bins.first && bins.first <= bins.last, "bad range of bins");
+    require(is_width(step.out_width) && step.built_width <= step.parent_width &&
+                step.out_width <= step.parent_width,
+            "bad widths");
   }
   parallel_tasks(
-      plan.n_steps, n_threads,
-      [&](int64_t i) {
-        const int64_t* step = plan.step(i);
-        uint8_t* parent = pool.data + step[0] * pool.slot_bytes;
-        subtract_step(step, parent, pool.data + step[1] * pool.slot_bytes, bins, packed, simd);
-      },
+      static_cast<int64_t>(plan.size()), n_threads,
+      [&](int64_t i) { subtract_step(plan[i], pool, bins, packed, simd); },
       SUBTRACTIONS_PER_THREAD);
 }
 

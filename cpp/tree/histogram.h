@@ -1,22 +1,15 @@
-// Building and subtracting histograms, for the bindings in search.cpp.
+// Building and subtracting histograms, as verbs of a tree (cpu_tree.h).
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "common/simd.h"
 #include "data/tile_layout.h"
-#include "layouts.h"
+#include "plans.h"
 #include "tiles.h"
 
 namespace bitgrove {
-
-// A plan: one step per row, as the frontier or a test made it.
-struct PlanView {
-  const int64_t* data;
-  int64_t n_steps, n_columns;
-
-  const int64_t* step(int64_t i) const { return data + i * n_columns; }
-};
 
 struct PoolView {
   uint8_t* data;
@@ -41,12 +34,11 @@ struct HistogramSource {
   bool packed;
 };
 
-// plan: begin, end, slot, local width, total width, rows per block.
-void build_histograms(const PlanView& plan, const PoolView& pool, const HistogramSource& source,
-                      int n_threads, Simd simd);
+void build_histograms(std::span<const Build> plan, const PoolView& pool,
+                      const HistogramSource& source, int n_threads, Simd simd);
 
-// plan: parent slot (becomes the larger child), built slot, parent width, built width, out width.
-void subtract_histograms(const PlanView& plan, const PoolView& pool, BinRange bins, bool packed,
-                         int n_threads, Simd simd);
+// Within the given bins alone; the parent's slot becomes the larger child's.
+void subtract_histograms(std::span<const Subtraction> plan, const PoolView& pool, BinRange bins,
+                         bool packed, int n_threads, Simd simd);
 
 }  // namespace bitgrove

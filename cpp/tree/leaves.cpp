@@ -1,14 +1,15 @@
 // Leaves of a finished tree: which rows are in which, sums of the original gradients, and adding
 // leaf values to scores.
 #include <algorithm>
+#include <atomic>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
-#include "bindings/numpy_arrays.h"
+#include "bindings/records.h"
 #include "bindings/rooms.h"
 #include "common/parallel.h"
-#include "gain.h"
 #include "math.h"
 #include "tiles.h"
 
@@ -91,7 +92,7 @@ struct GradientUnits {
 // Adds the rows [begin, end) to sums (gradient and hessian of each leaf, and of no leaf).
 template <class Leaf>
 BG_FN void add_rows(const GradientUnits& rows, const Leaf* leaf_of, int64_t begin, int64_t end,
-                    int64_t* sums) {
+                    GradientSums* sums) {
   int64_t pairs[2 * PIECE];
   for (int64_t first = begin; first < end; first += PIECE) {
     const int64_t n = std::min(PIECE, end - first);
@@ -101,64 +102,48 @@ BG_FN void add_rows(const GradientUnits& rows, const Leaf* leaf_of, int64_t begi
           rows.hess ? fixed(static_cast<double>(rows.hess[first + i]) * rows.hess_unit) : 1;
     }
     for (int64_t i = 0; i < n; ++i) {
-      int64_t* sum = sums + 2 * static_cast<int64_t>(leaf_of[first + i]);
-      sum[0] += pairs[2 * i];
-      sum[1] += pairs[2 * i + 1];
+      GradientSums& sum = sums[leaf_of[first + i]];
+      sum.grad += pairs[2 * i];
+      sum.hess += pairs[2 * i + 1];
     }
   }
 }
 
-// sums (n_leaves, 2): int64 fixed point of grad * grad_unit and hess * hess_unit.
-void leaf_sums(LeafNumbers leaf_of, Vector<const float> grad, Optional<const float> hess,
-               double grad_unit, double hess_unit, Matrix<int64_t> sums, int n_threads, int simd) {
-  const int64_t n_rows = grad.shape(0), n_sums = 2 * sums.shape(0);
-  require(sums.shape(1) == 2, "sums has the wrong shape");
+nb::object leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float> grad,
+                     Optional<const float> hess, double grad_unit, double hess_unit, int n_threads,
+                     int simd) {
+  const int64_t n_rows = grad.shape(0);
   require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows &&
               (!hess || hess->shape(0) == grad.shape(0)),
           "leaf_of, grad and hess differ in length");
   const GradientUnits rows{grad.data(), hess ? hess->data() : nullptr, grad_unit, hess_unit};
-  int64_t* out = sums.data();
-  std::fill_n(out, n_sums, 0);
-  nb::gil_scoped_release release;
-  n_threads = threads_for_rows(n_rows, n_threads);
-  const int64_t n_tasks =
-      n_threads == 1 ? 1 : std::min(SUM_TASKS_PER_THREAD * n_threads, blocks_of(n_rows, ROW_BLOCK));
-  visit_leaves(leaf_of, [&](auto* leaf) {
-    parallel_tasks(n_tasks, n_threads, [&](int64_t task) {
-      std::vector<int64_t> mine(n_sums + 2, 0);
-      int64_t* total = mine.data();
-      with_simd(static_cast<Simd>(simd), [&] {
-        add_rows(rows, leaf, n_rows * task / n_tasks, n_rows * (task + 1) / n_tasks, total);
+  std::vector<GradientSums> sums(n_leaves + 1);  // the last: of rows in no leaf
+  {
+    nb::gil_scoped_release release;
+    n_threads = threads_for_rows(n_rows, n_threads);
+    const int64_t n_tasks =
+        n_threads == 1 ? 1
+                       : std::min(SUM_TASKS_PER_THREAD * n_threads, blocks_of(n_rows, ROW_BLOCK));
+    visit_leaves(leaf_of, [&](auto* leaf) {
+      parallel_tasks(n_tasks, n_threads, [&](int64_t task) {
+        std::vector<GradientSums> mine(n_leaves + 1);
+        with_simd(static_cast<Simd>(simd), [&] {
+          add_rows(rows, leaf, n_rows * task / n_tasks, n_rows * (task + 1) / n_tasks, mine.data());
+        });
+        for (int64_t i = 0; i < n_leaves; ++i) {
+          std::atomic_ref(sums[i].grad).fetch_add(mine[i].grad, std::memory_order_relaxed);
+          std::atomic_ref(sums[i].hess).fetch_add(mine[i].hess, std::memory_order_relaxed);
+        }
       });
-      for (int64_t i = 0; i < n_sums; ++i)
-        std::atomic_ref<int64_t>(out[i]).fetch_add(total[i], std::memory_order_relaxed);
     });
-  });
-}
-
-// Values -soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature, and H; the sums
-// are integers of units.
-nb::tuple leaf_values(Matrix<const int64_t> sums, double grad_unit, double hess_unit,
-                      double reg_alpha, double reg_lambda, double learning_rate) {
-  require(sums.shape(1) == 2, "sums has the wrong shape");
-  const size_t n_leaves = sums.shape(0);
-  std::vector<double> values, hessians;
-  for (size_t leaf = 0; leaf < n_leaves; ++leaf) {
-    const double grad = static_cast<double>(sums(leaf, 0)) * grad_unit,
-                 hess = static_cast<double>(sums(leaf, 1)) * hess_unit;
-    const double size =
-        hess + reg_lambda > 0.0 ? -soften(grad, reg_alpha) / (hess + reg_lambda) : 0.0;
-    values.push_back(size * learning_rate + 0.0);  // + 0.0: a zero leaf is +0, never -0
-    hessians.push_back(hess);
   }
-  return nb::make_tuple(to_numpy(std::move(values), {n_leaves}),
-                        to_numpy(std::move(hessians), {n_leaves}));
+  sums.pop_back();
+  return to_records(sums);
 }
 
-void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int n_leaves,
-                     Vector<const double> values, int n_threads, int simd) {
+void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, Vector<const double> values,
+                     int n_threads, int simd) {
   const int64_t n_rows = scores.shape(0);
-  require(static_cast<int>(values.shape(0)) == n_leaves, "values and leaves differ");
   require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows, "scores and leaf_of differ in length");
   std::vector<double> of_leaf(values.data(), values.data() + values.shape(0));
   of_leaf.push_back(-0.0);  // what a row in no leaf gets: x + -0.0 is x, also for -0.0
@@ -174,45 +159,36 @@ void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int n_leaves,
   });
 }
 
-struct BinnedTree {
-  const int32_t *feature, *left, *right;
-  const uint8_t *bin, *missing_bin, *default_left;
-  const double* value;
-  bool is_leaf;
-};
-
-int leaf_of(const BinnedTree& tree, const uint8_t* columns, int64_t column_stride, int64_t row) {
-  if (tree.is_leaf) return 0;
-  int node = 0;
+int leaf_of(std::span<const BinnedSplit> splits, const uint8_t* columns, int64_t column_stride,
+            int64_t row) {
+  int node = splits.empty() ? -1 : 0;
   while (node >= 0) {
-    const uint8_t bin = columns[tree.feature[node] * column_stride + row];
-    const bool left =
-        goes_left(bin, tree.bin[node], tree.missing_bin[node], tree.default_left[node] != 0);
-    node = left ? tree.left[node] : tree.right[node];
+    const BinnedSplit& split = splits[node];
+    const uint8_t bin = columns[split.feature * column_stride + row];
+    const bool left = goes_left(bin, split.bin, split.missing_bin, split.default_left != 0);
+    node = left ? split.left : split.right;
   }
   return ~node;
 }
 
-// Adds one tree to the scores of binned rows: validation sets, and rows left out by sampling.
-void add_binned_tree(Vector<double> scores, Matrix<const uint8_t> columns,
-                     Vector<const int32_t> feature, Vector<const uint8_t> bin,
-                     Vector<const uint8_t> missing_bin, Vector<const uint8_t> default_left,
-                     Vector<const int32_t> left, Vector<const int32_t> right,
-                     Vector<const double> value, Optional<const int32_t> subset, int n_threads) {
+void add_tree(Vector<double> scores, Matrix<const uint8_t> columns,
+              const Records<BinnedSplit>& splits, Vector<const double> values,
+              Optional<const int32_t> rows, int n_threads) {
   const int64_t n_rows = scores.shape(0), column_stride = columns.shape(1);
-  require(column_stride >= n_rows && value.shape(0) == feature.shape(0) + 1, "bad sizes");
-  const BinnedTree tree{feature.data(), left.data(),          right.data(),
-                        bin.data(),     missing_bin.data(),   default_left.data(),
-                        value.data(),   feature.shape(0) == 0};
+  require(column_stride >= n_rows && values.shape(0) == splits.items.size() + 1, "bad sizes");
+  for (const BinnedSplit& split : splits.items)
+    require(0 <= split.feature && split.feature < static_cast<int64_t>(columns.shape(0)),
+            "feature out of range");
   const uint8_t* bins = columns.data();
+  const double* value = values.data();
   double* score = scores.data();
-  const int32_t* rows = subset ? subset->data() : nullptr;
-  const int64_t n = subset ? static_cast<int64_t>(subset->shape(0)) : n_rows;
+  const int32_t* listed = rows ? rows->data() : nullptr;
+  const int64_t n = rows ? static_cast<int64_t>(rows->shape(0)) : n_rows;
   nb::gil_scoped_release release;
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = rows ? rows[i] : i;
-      score[row] += tree.value[leaf_of(tree, bins, column_stride, row)];
+      const int64_t row = listed ? listed[i] : i;
+      score[row] += value[leaf_of(splits.items, bins, column_stride, row)];
     }
   });
 }
@@ -220,13 +196,15 @@ void add_binned_tree(Vector<double> scores, Matrix<const uint8_t> columns,
 }  // namespace
 
 void init_leaves(nb::module_& m) {
-  m.def("locate_leaves", &locate_leaves);
-  m.def("leaf_sums", &leaf_sums, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
-        nb::arg(), nb::arg(), nb::arg());
-  m.def("leaf_values", &leaf_values);
-  m.def("add_leaf_values", &add_leaf_values);
-  m.def("add_binned_tree", &add_binned_tree, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("locate_leaves", &locate_leaves, "rows"_a, "begins"_a, "ends"_a, "leaf_of"_a, "n_threads"_a,
+        "Writes the number of each row's leaf; n_leaves for a row in none.");
+  m.def("leaf_sums", &leaf_sums, "leaf_of"_a, "n_leaves"_a, "grad"_a, "hess"_a.none(),
+        "grad_unit"_a, "hess_unit"_a, "n_threads"_a, "simd"_a,
+        "Fixed-point GradientSums of each leaf; without hess every row counts one.");
+  m.def("add_leaf_values", &add_leaf_values, "scores"_a, "leaf_of"_a, "values"_a, "n_threads"_a,
+        "simd"_a, "Adds the value of its leaf to each row's score.");
+  m.def("add_tree", &add_tree, "scores"_a, "columns"_a, "splits"_a, "values"_a, "rows"_a.none(),
+        "n_threads"_a, "Adds a tree to the scores of binned rows: all, or the listed ones.");
 }
 
 }  // namespace bitgrove

@@ -17,9 +17,9 @@
 #include <immintrin.h>
 #endif
 
-#include "bindings/numpy_arrays.h"
 #include "bindings/rooms.h"
 #include "common/parallel.h"
+#include "common/widths.h"
 #include "tiles.h"
 
 namespace bitgrove {
@@ -217,8 +217,8 @@ std::vector<RowCounts> partition_nodes(const std::vector<NodeRows>& nodes, int32
   return n_left;
 }
 
-template <class Row>
-int64_t separate(const Row* packed, int32_t* rows, int32_t* scratch, int64_t n_rows,
+template <class Sum>
+int64_t separate(const Sum* packed, int32_t* rows, int32_t* scratch, int64_t n_rows,
                  int n_threads) {
   const auto divide = [packed](int, const int32_t* from, int64_t n, Halves out) {
     int64_t n_active = 0;
@@ -233,62 +233,35 @@ int64_t separate(const Row* packed, int32_t* rows, int32_t* scratch, int64_t n_r
   return partition_nodes({{0, n_rows, n_rows}}, rows, scratch, n_threads, divide)[0].active;
 }
 
-// Puts the rows whose integers are zero behind the others, both in order; returns how many are not.
 int64_t separate_zero_rows(nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro> packed,
                            Vector<int32_t> rows, Vector<int32_t> scratch, int n_threads) {
   require(scratch.shape(0) >= rows.shape(0), "scratch too small");
-  const void* data = packed.data();
-  const size_t bytes = packed.itemsize();
   const int64_t n_rows = rows.shape(0);
-  int32_t *row_data = rows.data(), *scratch_data = scratch.data();
+  int64_t n_active = 0;
   nb::gil_scoped_release release;
-  switch (bytes) {
-    case 2:
-      return separate(static_cast<const int16_t*>(data), row_data, scratch_data, n_rows, n_threads);
-    case 4:
-      return separate(static_cast<const int32_t*>(data), row_data, scratch_data, n_rows, n_threads);
-    default:
-      return separate(static_cast<const int64_t*>(data), row_data, scratch_data, n_rows, n_threads);
-  }
-}
-
-// Returns the active and the zero rows of each node that went left.
-auto partition(Vector<int32_t> rows, Vector<int32_t> scratch, Matrix<const uint8_t> columns,
-               Matrix<const int64_t> plan, int n_threads, int simd) {
-  require(scratch.shape(0) >= rows.shape(0), "scratch too small");
-  const PartitionSource source{rows.data(),
-                               static_cast<int64_t>(rows.shape(0)),
-                               scratch.data(),
-                               columns.data(),
-                               static_cast<int64_t>(columns.shape(0)),
-                               static_cast<int64_t>(columns.shape(1))};
-  const PlanView steps{plan.data(), static_cast<int64_t>(plan.shape(0)),
-                       static_cast<int64_t>(plan.shape(1))};
-  std::vector<int64_t> n_left;
-  {
-    nb::gil_scoped_release release;
-    for (const RowCounts& left : partition_rows(steps, source, n_threads, static_cast<Simd>(simd)))
-      n_left.insert(n_left.end(), {left.active, left.zero});
-  }
-  return to_numpy(std::move(n_left), {plan.shape(0), 2});
+  visit_row_width(packed.itemsize(), [&](auto row) {
+    using Sum = typename decltype(row)::Sum;
+    n_active = separate(static_cast<const Sum*>(packed.data()), rows.data(), scratch.data(), n_rows,
+                        n_threads);
+  });
+  return n_active;
 }
 
 }  // namespace
 
-std::vector<RowCounts> partition_rows(const PlanView& plan, const PartitionSource& source,
-                                      int n_threads, Simd simd) {
-  require(plan.n_columns == 7, "plan must have 7 columns");
+std::vector<RowCounts> divide_rows(std::span<const Division> plan, const PartitionSource& source,
+                                   int n_threads, Simd simd) {
   std::vector<NodeRows> nodes;
   std::vector<Split> splits;
-  for (int64_t i = 0; i < plan.n_steps; ++i) {
-    const int64_t* step = plan.step(i);
-    const int64_t begin = step[0], end = step[1], feature = step[2], middle = step[6];
-    require(0 <= begin && begin <= middle && middle <= end && end <= source.n_listed,
+  for (const Division& step : plan) {
+    require(0 <= step.begin && step.begin <= step.first_zero && step.first_zero <= step.end &&
+                step.end <= source.n_listed,
             "bad node range");
-    require(0 <= feature && feature < source.n_features, "feature out of range");
-    nodes.push_back({begin, middle, end});
-    splits.push_back({source.columns + feature * source.column_stride,
-                      static_cast<uint8_t>(step[3]), static_cast<uint8_t>(step[4]), step[5] != 0});
+    require(0 <= step.feature && step.feature < source.n_features, "feature out of range");
+    nodes.push_back({step.begin, step.first_zero, step.end});
+    splits.push_back({source.columns + step.feature * source.column_stride,
+                      static_cast<uint8_t>(step.bin), static_cast<uint8_t>(step.missing_bin),
+                      step.default_left != 0});
   }
   return partition_nodes(nodes, source.rows, source.scratch, n_threads,
                          [&](int node, const int32_t* rows, int64_t n, Halves out) {
@@ -297,8 +270,10 @@ std::vector<RowCounts> partition_rows(const PlanView& plan, const PartitionSourc
 }
 
 void init_partition(nb::module_& m) {
-  m.def("partition_rows", &partition);
-  m.def("separate_zero_rows", &separate_zero_rows);
+  m.def("separate_zero_rows", &separate_zero_rows, "packed_rows"_a, "rows"_a, "scratch"_a,
+        "n_threads"_a,
+        "Puts the rows whose integers are zero behind the others, both in order; returns how many "
+        "are not zero.");
 }
 
 }  // namespace bitgrove

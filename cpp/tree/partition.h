@@ -1,12 +1,12 @@
-// Dividing the rows of a batch of nodes, for the bindings of partition.cpp and search.cpp.
+// Dividing the rows of a batch of nodes, as a verb of a tree (cpu_tree.h).
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/simd.h"
-#include "tree/frontier.h"
-#include "tree/histogram.h"
+#include "plans.h"
 
 namespace bitgrove {
 
@@ -19,8 +19,8 @@ struct PartitionSource {
   int64_t n_features, column_stride;
 };
 
-// plan: begin, end, feature, bin, missing bin, default left, first zero row.
-std::vector<RowCounts> partition_rows(const PlanView& plan, const PartitionSource& source,
-                                      int n_threads, Simd simd);
+// Returns the rows gone left of each node.
+std::vector<RowCounts> divide_rows(std::span<const Division> plan, const PartitionSource& source,
+                                   int n_threads, Simd simd);
 
 }  // namespace bitgrove

@@ -1,30 +1,31 @@
 // Gradients to packed low-bit integers by stochastic or nearest rounding.
 #include <algorithm>
+#include <atomic>
 #include <optional>
+#include <vector>
 
+#include "bindings/records.h"
 #include "bindings/rooms.h"
 #include "common/parallel.h"
+#include "common/widths.h"
 #include "layouts.h"
+#include "plans.h"
 #include "rounding.h"
 
 namespace bitgrove {
 namespace {
 
-struct Scaling {
-  double inverse_grad, inverse_hess, grad_limit, hess_limit;
-  uint64_t key, first_row;
-  bool stochastic;
-};
+using Packed1d = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// What the width planner needs to know of the integers.
-struct Totals {
-  std::atomic<int64_t> abs_grad{0}, hess{0}, zero_rows{0};
+// RowTotals while several threads add to them.
+struct SharedTotals {
+  std::atomic<int64_t> abs_grad{0}, grad{0}, hess{0}, zero_rows{0};
 };
 
 template <int HalfBits, bool Stochastic, bool HasHess>
-void quantize_block(const float* grad, const float* hess, const Scaling s, int64_t begin,
-                    int64_t end, typename Packed<HalfBits>::Sum* out, Totals& totals) {
-  int64_t abs_grad = 0, hess_sum = 0, zeros = 0;
+void quantize_block(const float* grad, const float* hess, const Rounding s, int64_t begin,
+                    int64_t end, typename Packed<HalfBits>::Sum* out, SharedTotals& totals) {
+  int64_t abs_grad = 0, grad_sum = 0, hess_sum = 0, zeros = 0;
   for (int64_t i = begin; i < end; ++i) {
     const uint64_t hash =
         Stochastic ? row_hash(s.key, s.first_row + static_cast<uint64_t>(i)) : NEAREST_NOISE;
@@ -39,58 +40,62 @@ void quantize_block(const float* grad, const float* hess, const Scaling s, int64
                 s.hess_limit));
     out[i] = Packed<HalfBits>::pack(gi, hi);
     abs_grad += gi < 0 ? -gi : gi;
+    grad_sum += gi;
     hess_sum += hi;
     zeros += (gi | hi) == 0;
   }
   totals.abs_grad += abs_grad;
+  totals.grad += grad_sum;
   totals.hess += hess_sum;
   totals.zero_rows += zeros;
 }
 
 template <int HalfBits>
-nb::tuple quantize_rows(Vector<const float> grad, Optional<const float> hess, nb::tuple scales,
-                        uint64_t key, uint64_t first_row, bool stochastic,
-                        Vector<typename Packed<HalfBits>::Sum> out, int n_threads, int simd) {
+void quantize_rows(const float* grad, const float* hess, int64_t n, const Rounding& rounding,
+                   void* out, SharedTotals& totals, int n_threads, Simd simd) {
+  auto* packed = static_cast<typename Packed<HalfBits>::Sum*>(out);
+  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
+    with_simd(simd, [&] {
+      if (!hess)
+        rounding.stochastic ? quantize_block<HalfBits, true, false>(grad, hess, rounding, begin,
+                                                                    end, packed, totals)
+                            : quantize_block<HalfBits, false, false>(grad, hess, rounding, begin,
+                                                                     end, packed, totals);
+      else
+        rounding.stochastic
+            ? quantize_block<HalfBits, true, true>(grad, hess, rounding, begin, end, packed, totals)
+            : quantize_block<HalfBits, false, true>(grad, hess, rounding, begin, end, packed,
+                                                    totals);
+    });
+  });
+}
+
+nb::object quantize(Vector<const float> grad, Optional<const float> hess, const Rounding& rounding,
+                    Packed1d out, int n_threads, int simd) {
   const int64_t n = grad.shape(0);
   require(static_cast<int64_t>(out.shape(0)) == n, "grad and out differ in length");
   require(!hess || static_cast<int64_t>(hess->shape(0)) == n, "grad and hess differ in length");
-  const Scaling scaling{nb::cast<double>(scales[0]),
-                        nb::cast<double>(scales[1]),
-                        nb::cast<double>(scales[2]),
-                        nb::cast<double>(scales[3]),
-                        key,
-                        first_row,
-                        stochastic};
   const float *g = grad.data(), *h = hess ? hess->data() : nullptr;
-  auto* packed = out.data();
-  Totals totals;
+  SharedTotals totals;
   {
     nb::gil_scoped_release release;
-    parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-      with_simd(static_cast<Simd>(simd), [&] {
-        if (!h)
-          scaling.stochastic
-              ? quantize_block<HalfBits, true, false>(g, h, scaling, begin, end, packed, totals)
-              : quantize_block<HalfBits, false, false>(g, h, scaling, begin, end, packed, totals);
-        else
-          scaling.stochastic
-              ? quantize_block<HalfBits, true, true>(g, h, scaling, begin, end, packed, totals)
-              : quantize_block<HalfBits, false, true>(g, h, scaling, begin, end, packed, totals);
-      });
+    const auto level = static_cast<Simd>(simd);
+    visit_row_width(out.itemsize(), [&](auto row) {
+      quantize_rows<decltype(row)::half_bits>(g, h, n, rounding, out.data(), totals, n_threads,
+                                              level);
     });
   }
-  return nb::make_tuple(totals.abs_grad.load(), totals.hess.load(), totals.zero_rows.load());
+  return to_records(
+      std::vector<RowTotals>{{totals.abs_grad, totals.grad, totals.hess, totals.zero_rows}});
 }
 
 // Sums of integer gradient and hessian over the listed rows. Where all rows are listed the order
 // of the list does not matter: they are read one after the other.
-template <int HalfBits>
-nb::tuple sum_rows(const void* data, int64_t n_rows, Vector<const int32_t> rows, int n_threads,
-                   Simd simd) {
-  using Row = Packed<HalfBits>;
+template <class Row>
+GradientSums sum_rows(const void* data, int64_t n_rows, const int32_t* rows, int64_t n_listed,
+                      int n_threads, Simd simd) {
   const auto* packed = static_cast<const typename Row::Sum*>(data);
-  const int64_t n_listed = rows.shape(0);
-  const int32_t* row = n_listed == n_rows ? nullptr : rows.data();
+  const int32_t* row = n_listed == n_rows ? nullptr : rows;
   std::atomic<int64_t> grad{0}, hess{0};
   parallel_rows(n_listed, n_threads, [&](int64_t begin, int64_t end) {
     int64_t grad_sum = 0, hess_sum = 0;
@@ -106,23 +111,19 @@ nb::tuple sum_rows(const void* data, int64_t n_rows, Vector<const int32_t> rows,
     grad += grad_sum;
     hess += hess_sum;
   });
-  return nb::make_tuple(grad.load(), hess.load());
+  return {grad, hess};
 }
 
-nb::tuple row_sums(nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro> packed,
-                   Vector<const int32_t> rows, int n_threads, int simd_level) {
-  const auto n_rows = static_cast<int64_t>(packed.shape(0));
-  const auto simd = static_cast<Simd>(simd_level);
-  switch (packed.itemsize()) {
-    case 2:
-      return sum_rows<8>(packed.data(), n_rows, rows, n_threads, simd);
-    case 4:
-      return sum_rows<16>(packed.data(), n_rows, rows, n_threads, simd);
-    case 8:
-      return sum_rows<32>(packed.data(), n_rows, rows, n_threads, simd);
-    default:
-      throw std::invalid_argument("bitgrove core: packed rows of unknown width");
+nb::object row_sums(Packed1d packed_rows, Vector<const int32_t> rows, int n_threads, int simd) {
+  GradientSums sums;
+  {
+    nb::gil_scoped_release release;
+    visit_row_width(packed_rows.itemsize(), [&](auto row) {
+      sums = sum_rows<decltype(row)>(packed_rows.data(), packed_rows.shape(0), rows.data(),
+                                     rows.shape(0), n_threads, static_cast<Simd>(simd));
+    });
   }
+  return to_records(std::vector<GradientSums>{sums});
 }
 
 // 0, 1, 2, ...
@@ -150,16 +151,23 @@ int64_t select_rows(uint64_t key, uint64_t first_row, uint64_t threshold, Vector
 }  // namespace
 
 void init_quantize(nb::module_& m) {
-  const auto optional_hess = [&m](const char* name, auto function) {
-    m.def(name, function, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-          nb::arg(), nb::arg(), nb::arg());
-  };
-  optional_hess("quantize_8", &quantize_rows<8>);
-  optional_hess("quantize_16", &quantize_rows<16>);
-  optional_hess("quantize_32", &quantize_rows<32>);
-  m.def("select_rows", &select_rows);
-  m.def("list_rows", &list_rows);
-  m.def("row_sums", &row_sums);
+  nb::class_<Rounding>(m, "Rounding", "How float gradients become integers.")
+      .def(
+          "__init__",
+          [](Rounding* self, double inverse_grad, double inverse_hess, double grad_limit,
+             double hess_limit, uint64_t key, uint64_t first_row, bool stochastic) {
+            new (self) Rounding{inverse_grad, inverse_hess, grad_limit, hess_limit,
+                                key,          first_row,    stochastic};
+          },
+          "inverse_grad"_a, "inverse_hess"_a, "grad_limit"_a, "hess_limit"_a, "key"_a,
+          "first_row"_a, "stochastic"_a);
+  m.def("quantize", &quantize, "grad"_a, "hess"_a.none(), "rounding"_a, "out"_a, "n_threads"_a,
+        "simd"_a, "Packs gradients into out, whose type is the width; one RowTotals.");
+  m.def("row_sums", &row_sums, "packed_rows"_a, "rows"_a, "n_threads"_a, "simd"_a,
+        "Sums of the listed rows: one GradientSums.");
+  m.def("select_rows", &select_rows, "key"_a, "first_row"_a, "threshold"_a, "rows"_a,
+        "Writes the rows whose id has a hash below the threshold; returns how many they are.");
+  m.def("list_rows", &list_rows, "rows"_a, "n_threads"_a, "Writes 0, 1, 2, ...");
 }
 
 }  // namespace bitgrove

@@ -1,4 +1,4 @@
-// All rounds of a tree on one device: the loop of grower.py where no other rank is asked.
+// All rounds of a tree on one device: the loop of backends/base.py where no other rank is asked.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace bitgrove {
 
-// Device: search(SearchPlan) returns a SplitInfo per searched node, partition(division plan) the
-// RowCounts gone left.
+// Device: search(SearchPlan) returns a SplitInfo per searched node, divide(divisions) the RowCounts
+// gone left.
 template <class Device>
 void grow_rounds(Device& device, Frontier& frontier, double alpha, const int64_t* missing_bin) {
   const auto search_all = [&] {
@@ -21,7 +21,7 @@ void grow_rounds(Device& device, Frontier& frontier, double alpha, const int64_t
   };
   search_all();
   while (!frontier.next_batch(alpha).empty()) {
-    const std::vector<RowCounts> left = device.partition(frontier.division_plan(missing_bin));
+    const std::vector<RowCounts> left = device.divide(frontier.divisions(missing_bin));
     frontier.divide(left.data(), left.data());
     search_all();
   }

@@ -26,16 +26,16 @@ struct Node {
   int width;
   double grad, hess, min_hess;
   // For estimates: lambda in units of the integer hessian, the gain's unit, min_hess as an integer.
-  float lambda;
-  double estimate_unit;
-  int32_t least_hess;
-  bool can_estimate;
+  float lambda = 0.0f;
+  double estimate_unit = 0.0;
+  int32_t least_hess = 0;
+  bool can_estimate = false;
 };
 
 // Estimates need 32-bit sums, products below 2^128, and no cancellation (L1 regularisation).
-Node make_node(const uint8_t* slot, int width, const double* sums, const GainRules& rules) {
-  Node node{slot, width, sums[0], sums[1], sums[2], 0.0f, 0.0, 0, false};
-  node.can_estimate = width <= 32 && rules.reg_alpha == 0.0 && node.hess <= 0x1p31 - 1.0 &&
+Node make_node(const SearchNode& searched, const uint8_t* slot, const GainRules& rules) {
+  Node node{slot, searched.width, searched.grad, searched.hess, searched.min_hess};
+  node.can_estimate = node.width <= 32 && rules.reg_alpha == 0.0 && node.hess <= 0x1p31 - 1.0 &&
                       node.min_hess <= node.hess && rules.reg_lambda <= 0x1p32 * rules.hess_scale;
   if (!node.can_estimate) return node;
   node.lambda = static_cast<float>(rules.reg_lambda / rules.hess_scale);
@@ -246,16 +246,15 @@ SplitInfo search_block(const Node& node, const SplitFeatures& features, int begi
 
 }  // namespace
 
-void find_splits(const SearchedNodes& searched, const PoolView& pool, const SplitFeatures& features,
-                 const GainRules& rules, bool packed, SplitInfo* result, int n_threads, Simd simd) {
-  const int64_t n_nodes = searched.n_nodes;
+std::vector<SplitInfo> find_splits(std::span<const SearchNode> searched, const PoolView& pool,
+                                   const SplitFeatures& features, const GainRules& rules,
+                                   bool packed, int n_threads, Simd simd) {
   std::vector<Node> nodes;
-  for (int64_t i = 0; i < n_nodes; ++i) {
-    const int width = static_cast<int>(searched.widths[i]);
-    const uint8_t* slot =
-        pool.slot(searched.slots[i], features.bin_offset[features.n_features], width);
-    nodes.push_back(make_node(slot, width, searched.sums + 3 * i, rules));
+  for (const SearchNode& node : searched) {
+    const int64_t n_bins = features.bin_offset[features.n_features];
+    nodes.push_back(make_node(node, pool.slot(node.slot, n_bins, node.width), rules));
   }
+  const auto n_nodes = static_cast<int64_t>(nodes.size());
   const int64_t n_blocks = blocks_of(features.last - features.first, FEATURE_BLOCK);
   std::vector<SplitInfo> found(n_nodes * n_blocks);
   parallel_tasks(
@@ -267,11 +266,11 @@ void find_splits(const SearchedNodes& searched, const PoolView& pool, const Spli
             search_block(nodes[task / n_blocks], features, begin, end, rules, packed, simd);
       },
       TASKS_PER_THREAD);
-  for (int64_t i = 0; i < n_nodes; ++i) {
-    result[i] = NO_SPLIT;
+  std::vector<SplitInfo> best(n_nodes, NO_SPLIT);
+  for (int64_t i = 0; i < n_nodes; ++i)
     for (int64_t b = 0; b < n_blocks; ++b)
-      if (found[i * n_blocks + b].gain > result[i].gain) result[i] = found[i * n_blocks + b];
-  }
+      if (found[i * n_blocks + b].gain > best[i].gain) best[i] = found[i * n_blocks + b];
+  return best;
 }
 
 }  // namespace bitgrove

@@ -1,11 +1,13 @@
-// The search for the best splits of a batch of nodes, for the bindings in search.cpp.
+// The search for the best splits of a batch of nodes, as a verb of a tree (cpu_tree.h).
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "gain.h"
-#include "layouts.h"
+#include "plans.h"
 #include "tree/histogram.h"
 
 namespace bitgrove {
@@ -20,15 +22,8 @@ struct SplitFeatures {
   int n_features, first, last;
 };
 
-// sums: grad, hess and least hessian of a child of each node.
-struct SearchedNodes {
-  int64_t n_nodes;
-  const int64_t* slots;
-  const int64_t* widths;
-  const double* sums;
-};
-
-void find_splits(const SearchedNodes& searched, const PoolView& pool, const SplitFeatures& features,
-                 const GainRules& rules, bool packed, SplitInfo* result, int n_threads, Simd simd);
+std::vector<SplitInfo> find_splits(std::span<const SearchNode> nodes, const PoolView& pool,
+                                   const SplitFeatures& features, const GainRules& rules,
+                                   bool packed, int n_threads, Simd simd);
 
 }  // namespace bitgrove

@@ -22,7 +22,7 @@ def make_backend(params: TrainParams) -> Backend:
         return CudaBackend(params)
     from bitgrove.backends.cpu import CpuBackend
 
-    return CpuBackend(params.n_jobs)
+    return CpuBackend(params.n_jobs, params.packed)
 
 
 def give_back_memory() -> None:

@@ -1,26 +1,32 @@
-"""The backend protocol: about a dozen verbs on whole arrays.
+"""The backend protocol: a few verbs on whole arrays.
 
-A backend owns everything large: bins, scores, gradients, packed rows, row partitions and the
-histogram pool, as arrays of its own kind (`Any` here: NumPy on the CPU, CuPy on a GPU). The loop,
-the grower and the planner are the same for all; only small arrays cross. The reference backend is
-the oracle: every other backend must give the same bits.
+A backend owns everything large: bins, scores, gradients, packed rows, row lists and histograms, as
+arrays of its own kind (`Any` here: NumPy on the CPU, CuPy on a GPU). The loop and the planner are
+the same for all; only small arrays cross. Results carry what the next step needs. The reference
+backend is the oracle: every other backend must give the same bits.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.backends.host_slots import HostSlots
+from bitgrove.kernels.plans import Records
+
 if TYPE_CHECKING:
     from bitgrove.data.binning import BinMapper
+    from bitgrove.data.row_ids import RowRuns
     from bitgrove.model.tree import Tree
     from bitgrove.objectives import Objective, Queries
-    from bitgrove.training.splits import GainRules, SplitInfos
 
+F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+Sample = tuple[int, int]  # (key, threshold): a row is in iff row_hash(key, id) < threshold
 
 
 class BinnedMatrix(Protocol):
@@ -28,40 +34,179 @@ class BinnedMatrix(Protocol):
 
     n_rows: int
     mapper: BinMapper
+    missing: NDArray[np.uint8]  # whether each feature has a missing value among these rows
+
+    def prepare(self, mapper: BinMapper) -> None:
+        """Readies the rows for training; the mapper knows the missing values of all ranks."""
 
 
-class TreeWork(NamedTuple):
-    """What the searches of one tree have in common."""
+class Rounding(NamedTuple):
+    """How one output's gradients become integers: floor(x * inverse + noise), within a limit."""
 
-    pool: Any
-    matrix: Any
-    packed: Any
-    rows: Any
-    allowed: NDArray[np.uint8]
+    inverse_grad: float
+    inverse_hess: float
+    grad_limit: int
+    hess_limit: int
+    half_bits: int  # of a packed row: 8, 16 or 32
+    key: int  # of the noise
+    stochastic: bool
+
+
+class PackedRows(NamedTuple):
+    """One packed integer per row, and what is known of them: the RowTotals of this rank."""
+
+    values: Any
+    totals: np.void
+
+
+class GainRules(NamedTuple):
+    """What turns integer sums into a gain, for one tree."""
+
+    grad_scale: float
+    hess_scale: float
+    reg_lambda: float
+    reg_alpha: float
+    min_gain: float
+
+
+class TreeInputs(NamedTuple):
+    """What a tree is grown on."""
+
+    packed: PackedRows
+    rows: Any  # row list of this rank; the tree's divisions reorder it
+    allowed: NDArray[np.uint8]  # 1 for each feature that may be split on
     rules: GainRules
-    packing: bool
+    separate_zeros: bool  # whether leaving zero rows out is worth a pass over all rows
+
+
+class RootSums(NamedTuple):
+    """The integers of all rows that a tree is grown on, and how many are active and zero."""
+
+    grad: int
+    hess: int
+    n_active: int
+    n_zero: int
+
+
+class HistogramPool(Protocol):
+    """Memory for a bounded number of histograms of one matrix."""
+
+    matrix: Any
+    n_slots: int
+    half_bits: int  # that a sum takes at most
+
+    def on_host(self, slots: I64) -> HostSlots:
+        """These slots (ascending, each once) in host memory; it may be the pool's own."""
+
+    def put_back(self, host: HostSlots) -> None:
+        """Slots that were changed in host memory."""
+
+
+class Exchange(Protocol):
+    """What ranks say to each other while a tree grows; without one, a rank is alone."""
+
+    def sum_counts(self, counts: Records) -> Records:
+        """RowCounts over all ranks."""
+
+    def sum_built(self, pool: HistogramPool, builds: Records) -> tuple[int, int]:
+        """After builds: sums what other ranks built; returns the bins worth subtracting."""
+
+    def choose(self, nodes: Records, work: TreeWork) -> Records:
+        """The SplitInfos of the nodes, the same on all ranks."""
+
+
+class GrownTree(NamedTuple):
+    """A tree without leaf values: splits in best-first order, leaves with their row ranges."""
+
+    feature: NDArray[np.int32]
+    split_bin: NDArray[np.uint8]
+    threshold: F64
+    default_left: NDArray[np.uint8]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    gain: F64
+    split_rows: I64
+    split_hess: F64
+    leaf_rows: I64
+    leaf_begin: I64
+    leaf_end: I64
+    leaf_sums: Records  # GradientSums of integers
+    n_rounds: int
+    widths_used: Sequence[int]  # histograms built with accumulators of 8, 16, 32, 64 bits
+
+
+class TreeWork(ABC):
+    """One tree on a backend: its rows, its histograms, and the verbs that grow it."""
+
+    pool: HistogramPool
+    root: RootSums
+
+    @abstractmethod
+    def search(self, plan: Any, exchange: Exchange | None = None) -> Records:
+        """Builds and subtracts what a SearchPlan says; the SplitInfo of each of its nodes."""
+
+    @abstractmethod
+    def find(
+        self,
+        nodes: Records,
+        features: tuple[int, int],
+        pool: HistogramPool | None = None,
+        allowed: NDArray[np.uint8] | None = None,
+    ) -> Records:
+        """The best splits among the features [first, last), for exchanges; they may have sums in
+        another pool and look at other features than the tree."""
+
+    @abstractmethod
+    def divide(self, divisions: Records) -> Records:
+        """Divides the rows of nodes in place, stably; the RowCounts gone left of each."""
+
+    @abstractmethod
+    def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Records:
+        """Fixed-point GradientSums of the original gradients times their units, by leaf."""
+
+    @abstractmethod
+    def add_tree(self, scores: Any, tree: Tree) -> None:
+        """Adds the finished tree to the scores of all rows, sampled or not."""
+
+    @abstractmethod
+    def set_leaves(self, begins: I64, ends: I64) -> None:
+        """Tells which rows each leaf has: rows[begin:end], once the tree is grown."""
+
+    def grow(
+        self, frontier: Any, alpha: float, missing_bin: I64, exchange: Exchange | None
+    ) -> None:
+        """All rounds of a tree: divide -> build -> [exchange] -> find, until the frontier is done.
+
+        The core has the same loop (cpp/tree/rounds.h) for a rank that is alone.
+        """
+        self._search_all(frontier, exchange)
+        while len(divisions := frontier.next_batch(alpha, missing_bin)):
+            local_left = self.divide(divisions)
+            all_left = local_left if exchange is None else exchange.sum_counts(local_left)
+            frontier.divide(local_left, all_left)
+            self._search_all(frontier, exchange)
+
+    def _search_all(self, frontier: Any, exchange: Exchange | None) -> None:
+        while (plan := frontier.next_search()) is not None:
+            frontier.record(self.search(plan, exchange))
 
 
 class Backend(Protocol):
     name: str
     pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
+    frontier: Any  # the class that keeps the books of a growing tree
 
-    def bin_columns(
-        self, columns: Sequence[Any], mapper: BinMapper
-    ) -> tuple[Any, NDArray[np.uint8]]:
-        """(binned matrix, whether each feature has a missing value)."""
+    def find_edges(self, columns: Sequence[NDArray[Any]], max_bin: int) -> list[F64]:
+        """At most max_bin - 1 increasing edges for each column of a sample; NaN is ignored."""
 
-    def prepare_training(self, matrix: Any, mapper: BinMapper) -> None:
-        """Readies binned rows for histograms; the mapper knows the missing values of all ranks."""
+    def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> Any:
+        """A BinnedMatrix."""
 
-    def array(self, values: NDArray[Any] | None) -> Any:
-        """A host array on the device."""
+    def upload(self, values: NDArray[Any] | None) -> Any:
+        """A host array on the device; one that repeats itself (stride 0) is repeated there."""
 
-    def host(self, values: Any) -> NDArray[Any]:
+    def download(self, values: Any) -> NDArray[Any]:
         """A device array on the host."""
-
-    def new_scores(self, base: NDArray[np.float64], n_rows: int) -> Any:
-        """(n_outputs, n_rows) float64, each output filled with its base score."""
 
     def gradients(
         self, objective: Objective, scores: Any, label: Any, weight: Any, queries: Queries | None
@@ -74,124 +219,17 @@ class Backend(Protocol):
     def count_magnitudes(self, values: Any) -> I64:
         """How many |x| fall into each of 2048 buckets (the upper 11 bits of their pattern)."""
 
-    def quantize(
-        self,
-        grad: Any,
-        hess: Any,
-        scales: tuple[float, float, float, float],
-        half_bits: int,
-        key: int,
-        first_row: int,
-        stochastic: bool,
-    ) -> tuple[Any, tuple[int, int, int]]:
-        """(packed rows, (sum of |grad|, sum of hess, rows that are zero))."""
+    def quantize(self, grad: Any, hess: Any, rounding: Rounding, runs: RowRuns) -> PackedRows:
+        """Integers of one output; hess None: the count is the hessian."""
 
-    def row_sums(self, packed: Any, rows: Any) -> tuple[int, int]:
-        """Sums of integer gradient and hessian over the listed rows."""
+    def select_rows(self, runs: RowRuns, sample: Sample | None) -> Any:
+        """Row list (int32, ascending) of the rows whose ids are in the sample; None: all rows."""
 
-    def select_rows(self, n_rows: int, first_row: int, sample: tuple[int, int] | None) -> Any:
-        """Row list (int32, ascending) of the rows in the sample; all rows if it is None."""
+    def new_pool(self, matrix: Any, n_slots: int, half_bits: int) -> Any:
+        """A HistogramPool."""
 
-    def excluded_rows(self, rows: Any, n_rows: int) -> Any:
-        """The rows that are not in the list."""
+    def start_tree(self, pool: Any, inputs: TreeInputs) -> TreeWork:
+        """A tree on the pool's matrix."""
 
-    def separate_zero_rows(self, packed: Any, rows: Any) -> int:
-        """Puts rows whose integers are zero behind the active ones; returns how many are active.
-
-        Only for speed: a backend may call all rows active and leave them where they are.
-        """
-
-    def partition(self, matrix: Any, rows: Any, plan: I64) -> I64:
-        """Divides rows[begin:end] of each node in place, stably; returns (n_nodes, 2) counts of
-        the active and the zero rows gone left.
-
-        plan columns: begin, end, feature, bin, missing bin, default left, first zero row.
-        """
-
-    def new_pool(self, n_slots: int, n_bins: int, half_bits: int) -> Any:
-        """Room for n_slots histograms whose sums take at most half_bits per half."""
-
-    def build_histograms(
-        self, pool: Any, matrix: Any, packed: Any, rows: Any, plan: I64, packing: bool
-    ) -> None:
-        """plan columns: begin, end, slot, local width, total width, rows per block."""
-
-    def subtract_histograms(
-        self, pool: Any, plan: I64, bins: tuple[int, int], packing: bool
-    ) -> None:
-        """parent slot -= built slot, within the bins [first, last).
-
-        plan columns: parent slot, built slot, parent width, built width, out width.
-        """
-
-    def histogram_sums(
-        self, pool: Any, slot: int, width: int, bins: tuple[int, int], packing: bool
-    ) -> I64:
-        """(n_bins, 2) sums of gradient and hessian in the bins [first, last)."""
-
-    def pack_messages(
-        self, pool: Any, plan: I64, n_messages: int, packing: bool
-    ) -> list[NDArray[np.uint8]]:
-        """What other ranks need of this rank's histograms, in as few bits as the sums take.
-
-        plan columns: message, slot, width, first bin, last bin; in the order of the messages.
-        """
-
-    def add_messages(
-        self,
-        pool: Any,
-        plan: I64,
-        steps: tuple[int, int],
-        messages: list[tuple[int, NDArray[np.uint8]]],
-        packing: bool,
-    ) -> None:
-        """Adds the steps [first, last) of what ranks sent; ValueError names one whose message
-        does not fit.
-
-        plan columns: slot, width, first bin, last bin, as in the messages.
-        """
-
-    def find_splits(
-        self,
-        pool: Any,
-        mapper: BinMapper,
-        slots: I64,
-        widths: I64,
-        sums: NDArray[np.float64],
-        features: tuple[int, int],
-        allowed: NDArray[np.uint8],
-        rules: GainRules,
-        packing: bool,
-    ) -> SplitInfos:
-        """The best split of each node; sums columns: grad, hess, least hessian of a child."""
-
-    def run_rounds(self, work: TreeWork, frontier: Any, alpha: float) -> bool:
-        """Runs all rounds of a tree where no other rank is asked; False, and nothing done, if the
-        backend has no loop of its own for them."""
-
-    def locate_leaves(self, rows: Any, begins: I64, ends: I64, n_rows: int) -> Any:
-        """Which of the n_rows rows are in which leaf: rows[begin:end] are those of one."""
-
-    def leaf_sums(self, leaves: Any, grad: Any, hess: Any, units: tuple[float, float]) -> I64:
-        """(n_leaves, 2) fixed-point sums of the original gradients times their units."""
-
-    def add_leaf_values(self, scores: Any, leaves: Any, values: NDArray[np.float64]) -> None:
-        """Adds the value of each leaf to the scores of its rows."""
-
-    def add_tree(self, scores: Any, matrix: Any, tree: Tree, subset: Any) -> None:
-        """Adds a tree to the scores of binned rows (all, or the listed subset)."""
-
-
-def search_in_steps(backend: Backend, work: TreeWork, plan: Any) -> NDArray[np.uint8]:
-    """A SearchPlan of the frontier, verb by verb, on one rank; returns the SplitInfos as bytes."""
-    mapper, packing = work.matrix.mapper, work.packing
-    backend.build_histograms(work.pool, work.matrix, work.packed, work.rows, plan.builds, packing)
-    if len(plan.subtractions):
-        everything = (0, int(mapper.bin_offset[-1]))
-        backend.subtract_histograms(work.pool, plan.subtractions, everything, packing)
-    nodes = (plan.slots, plan.widths, plan.sums)
-    features = (0, mapper.n_features)
-    found = backend.find_splits(
-        work.pool, mapper, *nodes, features, work.allowed, work.rules, packing
-    )
-    return found.view(np.uint8)
+    def add_tree(self, scores: Any, matrix: Any, tree: Tree) -> None:
+        """Adds a tree to the scores of binned rows, by walking it."""

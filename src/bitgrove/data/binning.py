@@ -1,16 +1,16 @@
 """Bin edges: where each feature is cut into at most 255 bins.
 
-Owns BinMapper and the cutting. Receives columns and a Comm; the edges come from a sample chosen by
-a hash of the global row id and merged over ranks, so they depend neither on the order of ranks nor
-on their number. Integer counts decide every cut. Backends turn values into bins with the mapper.
+Owns BinMapper and the sample that is cut; backends cut it, and turn values into bins. Receives
+columns and a Comm; the sample is chosen by a hash of the global row id and merged over ranks, so
+the edges depend neither on the order of ranks nor on their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,13 @@ from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.distributed.comm import Comm, feature_block
 
+if TYPE_CHECKING:
+    from bitgrove.params import TrainParams
+
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
+# Of a backend: the edges of each column of a sample, fewer than the number of bins.
+FindEdges = Callable[[Sequence[NDArray[Any]], int], list[F64]]
 _SAMPLE_PURPOSE = 1
 _CHUNK_BYTES = 64 << 20  # of a rank's sample that travel in one message
 
@@ -72,19 +77,20 @@ class BinMapper:
 
 def fit_edges(
     columns: Sequence[NDArray[Any]],
-    max_bin: int,
-    sample_rows: int,
+    find_edges: FindEdges,
+    params: TrainParams,
     runs: RowRuns,
     comm: Comm,
-    seed: int,
 ) -> BinMapper:
-    """Edges from a hashed sample of about sample_rows rows of all ranks (all rows when fewer)."""
-    n_rows = len(columns[0])
+    """Edges from a hashed sample of about bin_sample_rows rows of all ranks (all when fewer)."""
+    sample_rows, n_rows = params.bin_sample_rows, len(columns[0])
     n_total = int(comm.allreduce_sum(np.array([n_rows], dtype=np.int64))[0])
     rows: NDArray[np.int32] | slice = slice(None)
     if n_total > sample_rows:
-        rows = _sampled(runs, hash_key(seed, _SAMPLE_PURPOSE), (sample_rows << 64) // n_total)
-    edges = _shared_edges([on_host(take_rows(column, rows)) for column in columns], max_bin, comm)
+        key = hash_key(params.random_state, _SAMPLE_PURPOSE)
+        rows = _sampled(runs, key, (sample_rows << 64) // n_total)
+    sample = [on_host(take_rows(column, rows)) for column in columns]
+    edges = _shared_edges(sample, lambda part: find_edges(part, params.max_bin), comm)
     offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
     return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))
 
@@ -99,10 +105,12 @@ def _sampled(runs: RowRuns, key: int, limit: int) -> NDArray[np.int32]:
     return np.concatenate(parts)
 
 
-def _shared_edges(sample: list[NDArray[Any]], max_bin: int, comm: Comm) -> list[F64]:
+def _shared_edges(
+    sample: list[NDArray[Any]], find: Callable[[list[NDArray[Any]]], list[F64]], comm: Comm
+) -> list[F64]:
     """Edges of every feature: each rank gets all values of its block and finds their edges."""
     if comm.size == 1:
-        return [find_edges(column, max_bin) for column in sample]
+        return find(sample)
     edges: list[F64] = []
     chunk = max(1, _CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size
     chunk = int(-comm.allreduce_max(np.array([-chunk]))[0])  # the smallest: the same on all ranks
@@ -114,7 +122,7 @@ def _shared_edges(sample: list[NDArray[Any]], max_bin: int, comm: Comm) -> list[
         n_mine = blocks[comm.rank][1] - blocks[comm.rank][0]
         tables = [v.reshape(n_mine, -1) for v in values if len(v)]
         tables.append(np.zeros((n_mine, 0)))
-        found = [find_edges(np.concatenate([t[f] for t in tables]), max_bin) for f in range(n_mine)]
+        found = find([np.concatenate([t[f] for t in tables]) for f in range(n_mine)])
         # NaN, which is never an edge, ends each feature's edges.
         for sent in comm.allgather(
             np.concatenate([np.zeros(0), *(np.append(e, np.nan) for e in found)])
@@ -123,7 +131,7 @@ def _shared_edges(sample: list[NDArray[Any]], max_bin: int, comm: Comm) -> list[
     return edges
 
 
-def find_edges(values: NDArray[Any], max_bin: int) -> F64:
-    """At most max_bin - 1 increasing edges for one feature's sample; NaN is ignored."""
-    ordered = np.sort(values)  # NaN last
-    return np.asarray(_core.cut_edges(ordered.astype(np.float64, copy=False), max_bin))
+def cut_edges(columns: Sequence[NDArray[Any]], max_bin: int) -> list[F64]:
+    """FindEdges by the core: integer counts decide every cut; NaN, sorted last, is ignored."""
+    ordered = (np.sort(column).astype(np.float64, copy=False) for column in columns)
+    return [np.asarray(_core.cut_edges(values, max_bin)) for values in ordered]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.exact_math import hash_key, mix64
-from bitgrove.backends.base import Backend
-from bitgrove.data.row_ids import RowRuns
 from bitgrove.params import TrainParams
 
 _ROWS, _FEATURES, _ROUNDING = 2, 3, 4
@@ -26,14 +22,6 @@ def row_sample(params: TrainParams, iteration: int) -> tuple[int, int] | None:
         return None
     key = hash_key(params.random_state, _ROWS, iteration // params.subsample_freq)
     return key, int(params.subsample * 2.0**64)
-
-
-def select_rows(backend: Backend, runs: RowRuns, sample: tuple[int, int] | None) -> Any:
-    """Row list (int32, ascending) of this rank's rows in the sample."""
-    if sample is None or len(runs) == 1:
-        return backend.select_rows(runs[-1].end, runs[0].first, sample)
-    parts = [backend.select_rows(r.end - r.begin, r.first, sample) + r.begin for r in runs]
-    return np.concatenate(parts)
 
 
 def feature_sample(params: TrainParams, tree: int, n_features: int) -> NDArray[np.uint8]:

@@ -14,12 +14,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.distributed.messages import add_messages, pack_messages
+from bitgrove.kernels.plans import HISTOGRAM_PART, Records
+
+if TYPE_CHECKING:
+    from bitgrove.backends.base import HistogramPool
+
 Array = NDArray[Any]
+I64 = NDArray[np.int64]
 DEFAULT_TIMEOUT = 60.0
 
 
@@ -43,6 +50,17 @@ class Comm(Protocol):
     def broadcast(self, values: Array, root: int = 0) -> Array:
         """The root's array on every rank; what the others pass is not looked at."""
 
+    def sum_histograms(self, pool: HistogramPool, builds: Records, rank_bins: I64) -> None:
+        """Sums built slots over ranks; rank r gets the sums of the bins rank_bins[r].
+
+        As messages through the host, unless a Comm knows a shorter way.
+        """
+        parts = histogram_parts(builds, rank_bins)
+        others = parts["message"] != self.rank
+        came = list(enumerate(self.alltoall(pack_messages(pool, parts[others], self.size))))
+        del came[self.rank]
+        add_messages(pool, parts[~others], came)
+
     def fail(self, reason: str) -> None:
         """Tells the other ranks that this one has failed; returns at once and never raises."""
 
@@ -50,7 +68,7 @@ class Comm(Protocol):
         """RankFailure if a rank is known to have failed; for waiting that is no collective."""
 
 
-class SoloComm:
+class SoloComm(Comm):
     """One process holds all rows: every collective is the identity."""
 
     rank = 0
@@ -79,7 +97,7 @@ class SoloComm:
         """Nobody to ask."""
 
 
-class WrappedComm:
+class WrappedComm(Comm):
     """A Comm around another one, whose ranks, patience and failures are its own."""
 
     def __init__(self, comm: Comm) -> None:
@@ -117,6 +135,24 @@ def gather_facts(comm: Comm, facts: Any) -> list[Any]:
         return [facts]
     text = np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)
     return [json.loads(part.tobytes()) for part in comm.allgather(text)]
+
+
+def histogram_parts(builds: Records, rank_bins: I64) -> Records:
+    """The built slots, divided among ranks by bins: `message` is the rank."""
+    n_ranks, n_builds = len(rank_bins), len(builds)
+    parts = np.zeros(n_ranks * n_builds, dtype=HISTOGRAM_PART)
+    parts["message"] = np.repeat(np.arange(n_ranks), n_builds)
+    parts["slot"] = np.tile(builds["slot"], n_ranks)
+    parts["width"] = np.tile(builds["total_width"], n_ranks)
+    parts["first_bin"], parts["last_bin"] = np.repeat(rank_bins, n_builds, axis=0).T
+    return parts
+
+
+def sum_records(comm: Comm, records: Array) -> Array:
+    """Records of integers (kernels/plans.py), summed field by field over ranks."""
+    if comm.size == 1:
+        return records
+    return comm.allreduce_sum(records.view(np.int64)).view(records.dtype)
 
 
 def feature_block(comm: Comm, n_features: int, rank: int | None = None) -> tuple[int, int]:

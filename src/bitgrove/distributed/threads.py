@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array, fails_together
+from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array, Comm, fails_together
 from bitgrove.errors import RankFailure
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class _Board:
         self.barrier.abort()
 
 
-class ThreadComm:
+class ThreadComm(Comm):
     """Collectives over a shared board; the semantics of Comm."""
 
     def __init__(self, rank: int, size: int, board: _Board) -> None:

@@ -7,47 +7,50 @@ depends on the number of ranks and on how rows are dealt, but on nothing else.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import Backend, TreeWork
-from bitgrove.distributed.comm import Comm
-from bitgrove.training.splits import SplitInfos, best_of_ranks, no_splits
+from bitgrove.distributed.comm import Comm, sum_records
+from bitgrove.distributed.data_parallel import best_of_ranks
+from bitgrove.distributed.messages import Messages, add_to_host, pack_messages
+from bitgrove.kernels.plans import HISTOGRAM_PART, Records, no_splits
+
+if TYPE_CHECKING:
+    from bitgrove.backends.base import Backend, BinnedMatrix, HistogramPool, TreeWork
+
+I64 = NDArray[np.int64]
 
 
 class Voting:
     """Per plan an all-gather of votes, an exchange of elected features, one of best splits.
 
-    The pool keeps this rank's own histograms; sums over ranks live in a second, small pool.
+    The pool keeps this rank's own histograms; sums over ranks live in a second one, of one slot.
     """
 
-    def __init__(self, backend: Backend, work: TreeWork, comm: Comm, top_k: int) -> None:
-        self.backend, self.work, self.comm, self.top_k = backend, work, comm, top_k
-        self.mapper = work.matrix.mapper
-        self.n_bins = int(self.mapper.bin_offset[-1])
-        self.scratch: tuple[int, Any] | None = None
+    def __init__(self, comm: Comm, backend: Backend, matrix: BinnedMatrix, top_k: int) -> None:
+        self.comm, self.backend, self.matrix, self.top_k = comm, backend, matrix, top_k
+        self.mapper = matrix.mapper
+        self.scratch: Any = None
 
-    def __call__(self, plan: Any) -> NDArray[np.uint8]:
-        work, backend = self.work, self.backend
-        backend.build_histograms(
-            work.pool, work.matrix, work.packed, work.rows, plan.builds, work.packing
-        )
-        if len(plan.subtractions):
-            backend.subtract_histograms(
-                work.pool, plan.subtractions, (0, self.n_bins), work.packing
-            )
-        elected = self._elect(plan)
-        return best_of_ranks(self._search_sums(plan, elected), self.comm).view(np.uint8)
+    def sum_counts(self, counts: Records) -> Records:
+        return sum_records(self.comm, counts)
 
-    def _elect(self, plan: Any) -> list[NDArray[np.int64]]:
+    def sum_built(self, pool: HistogramPool, builds: Records) -> tuple[int, int]:
+        return 0, int(self.mapper.bin_offset[-1])  # nothing is summed before the vote
+
+    def choose(self, nodes: Records, work: TreeWork) -> Records:
+        elected = self._elect(nodes, work)
+        return best_of_ranks(self._search_sums(nodes, work, elected), self.comm)
+
+    def _elect(self, nodes: Records, work: TreeWork) -> list[I64]:
         """Each node's 2 * top_k features with most votes; of equals the lowest ones."""
-        n_nodes, n_features = len(plan.slots), self.mapper.n_features
+        n_nodes, n_features = len(nodes), self.mapper.n_features
         gains = np.full((n_features, n_nodes), -np.inf)
-        sums = self._own_sums(plan)
-        for feature in np.flatnonzero(self.work.allowed):
-            gains[feature] = self._find(plan, sums, (int(feature), int(feature) + 1))["gain"]
+        own = self._own_sums(nodes, work)
+        for feature in range(n_features):
+            gains[feature] = work.find(own, (feature, feature + 1))["gain"]
         best = np.argsort(-gains, axis=0, kind="stable")[: self.top_k].T
         votes = np.where(np.take_along_axis(gains, best.T, axis=0).T > 0.0, best, -1)
         everyone = np.stack(self.comm.allgather(votes.astype(np.int32), equal=True))
@@ -58,57 +61,53 @@ class Voting:
             elected.append(np.sort(order[counts[order] > 0]))
         return elected
 
-    def _own_sums(self, plan: Any) -> NDArray[np.float64]:
-        """Grad, hess and least hessian of a child, as this rank's rows alone show them."""
-        work, first = self.work, (0, int(self.mapper.bin_offset[1]))
-        sums = np.empty((len(plan.slots), 3))
-        for i, (slot, width) in enumerate(zip(plan.slots, plan.widths, strict=True)):
-            bins = self.backend.histogram_sums(work.pool, slot, width, first, work.packing)
-            sums[i, :2] = bins.sum(axis=0)
-        sums[:, 2] = np.maximum(plan.sums[:, 2] / self.comm.size, 1.0)
-        return sums
+    def _own_sums(self, nodes: Records, work: TreeWork) -> Records:
+        """The nodes as this rank's rows alone show them."""
+        own, n_bins = nodes.copy(), int(self.mapper.bin_offset[1])  # every row is in feature 0
+        host = work.pool.on_host(np.unique(nodes["slot"]))
+        for node in own:
+            node["grad"], node["hess"] = host.sums(int(node["slot"]), int(node["width"]), n_bins)
+        own["min_hess"] = np.maximum(nodes["min_hess"] / self.comm.size, 1.0)
+        return own
 
-    def _find(self, plan: Any, sums: Any, features: tuple[int, int]) -> SplitInfos:
-        work = self.work
-        return self.backend.find_splits(
-            work.pool, self.mapper, plan.slots, plan.widths, sums, features, work.allowed,
-            work.rules, work.packing,
-        )  # fmt: skip
-
-    def _search_sums(self, plan: Any, elected: list[NDArray[np.int64]]) -> SplitInfos:
+    def _search_sums(self, nodes: Records, work: TreeWork, elected: list[I64]) -> Records:
         """Sums elected features over ranks, each rank its share of them, and searches those."""
-        work, backend, comm = self.work, self.backend, self.comm
+        comm = self.comm
         shares = [np.array_split(features, comm.size) for features in elected]
-        sent = [
-            (rank, slot, width, *self.mapper.bin_offset[[f, f + 1]])
-            for rank in range(comm.size)
-            for slot, width, share in zip(plan.slots, plan.widths, shares, strict=True)
-            for f in share[rank]
-        ]
-        steps = np.array(sent, dtype=np.int64).reshape(-1, 5)
-        came = comm.alltoall(backend.pack_messages(work.pool, steps, comm.size, work.packing))
-        mine = steps[steps[:, 0] == comm.rank, 1:]
-        mine[:, 0] = 0  # the only slot
-        found, last = no_splits(len(plan.slots)), 0
+        parts = self._parts(nodes, shares)
+        came = list(enumerate(comm.alltoall(pack_messages(work.pool, parts, comm.size))))
+        mine = parts[parts["message"] == comm.rank]
+        mine["slot"] = 0  # the only one of the second pool
+        found, last = no_splits(len(nodes)), 0
         for i, share in enumerate(shares):
             first, last = last, last + len(share[comm.rank])
             if first < last:
-                pool = self._empty_slot(int(plan.widths[i]))
-                backend.add_messages(pool, mine, (first, last), list(enumerate(came)), work.packing)
-                allowed = np.zeros_like(work.allowed)
+                pool = self._summed(mine, came, (first, last))
+                allowed = np.zeros(self.mapper.n_features, dtype=np.uint8)
                 allowed[share[comm.rank]] = 1
-                found[i] = backend.find_splits(
-                    pool, self.mapper, mine[:1, 0], plan.widths[i : i + 1], plan.sums[i : i + 1],
-                    (0, self.mapper.n_features), allowed, work.rules, work.packing,
-                )[0]  # fmt: skip
+                node = nodes[i : i + 1].copy()
+                node["slot"] = 0
+                everything = (0, self.mapper.n_features)
+                found[i] = work.find(node, everything, pool, allowed)[0]
         return found
 
-    def _empty_slot(self, width: int) -> Any:
-        """A pool of one slot, emptied as a node without rows is."""
-        if self.scratch is None or self.scratch[0] < width:
-            self.scratch = (width, self.backend.new_pool(1, self.n_bins, max(32, width)))
-        work, plan = self.work, np.array([[0, 0, 0, width, width, 1]])
-        self.backend.build_histograms(
-            self.scratch[1], work.matrix, work.packed, work.rows, plan, work.packing
-        )
-        return self.scratch[1]
+    def _parts(self, nodes: Records, shares: list[list[I64]]) -> Records:
+        """What goes to each rank: its share of every node's elected features."""
+        parts = [
+            (*self.mapper.bin_offset[[f, f + 1]], node["slot"], node["width"], rank, 0)
+            for rank in range(self.comm.size)
+            for node, share in zip(nodes, shares, strict=True)
+            for f in share[rank]
+        ]
+        return np.array(parts, dtype=HISTOGRAM_PART)
+
+    def _summed(self, parts: Records, came: Messages, added: tuple[int, int]) -> Any:
+        """The second pool, with the sums of one node's features."""
+        half_bits = max(32, int(parts["width"].max()))
+        if self.scratch is None or self.scratch.half_bits < half_bits:
+            self.scratch = self.backend.new_pool(self.matrix, 1, half_bits)
+        host = self.scratch.on_host(np.zeros(1, dtype=np.int64))
+        host.memory[:] = 0
+        add_to_host(host, parts, came, added)
+        self.scratch.put_back(host)
+        return self.scratch

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.kernels.plans import BINNED_SPLIT, Records, records
 from bitgrove.machine.simd import simd_level
 
 
@@ -47,6 +48,19 @@ class Tree:
     def n_leaves(self) -> int:
         return len(self.leaf_value)
 
+    def binned_splits(self, missing_bin: NDArray[np.int64]) -> Records:
+        """The splits as binned rows walk them; missing_bin: of every feature."""
+        return records(
+            BINNED_SPLIT,
+            self.n_splits,
+            feature=self.feature,
+            left=self.left,
+            right=self.right,
+            bin=self.split_bin,
+            missing_bin=missing_bin[self.feature],
+            default_left=self.default_left,
+        )
+
 
 def concatenate(trees: Sequence[Tree], name: str, dtype: str) -> NDArray[Any]:
     """One array of all trees, end to end."""
@@ -61,14 +75,14 @@ def make_forest(trees: Sequence[Tree], n_features: int, simd: int | None = None)
     np.cumsum([tree.n_splits for tree in trees], out=split_offset[1:])
     np.cumsum([tree.n_leaves for tree in trees], out=leaf_offset[1:])
     return _core.make_forest(
-        split_offset,
-        leaf_offset,
-        concatenate(trees, "feature", "i4"),
-        concatenate(trees, "threshold", "f8"),
-        concatenate(trees, "default_left", "u1"),
-        concatenate(trees, "left", "i4"),
-        concatenate(trees, "right", "i4"),
-        concatenate(trees, "leaf_value", "f8"),
-        n_features,
-        simd_level() if simd is None else simd,
+        split_offset=split_offset,
+        leaf_offset=leaf_offset,
+        feature=concatenate(trees, "feature", "i4"),
+        threshold=concatenate(trees, "threshold", "f8"),
+        default_left=concatenate(trees, "default_left", "u1"),
+        left=concatenate(trees, "left", "i4"),
+        right=concatenate(trees, "right", "i4"),
+        leaf_value=concatenate(trees, "leaf_value", "f8"),
+        n_features=n_features,
+        simd=simd_level() if simd is None else simd,
     )

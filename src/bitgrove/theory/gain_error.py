@@ -33,7 +33,7 @@ from bitgrove.theory.leaves import (
     sum_leaves,
     tree_sums,
 )  # fmt: skip
-from bitgrove.training.booster import Booster
+from bitgrove.training.booster import Booster, start_scores
 from bitgrove.training.quantize import quantize
 
 F64 = NDArray[np.float64]
@@ -106,7 +106,7 @@ def measure_gain_errors(
     )
     table = np.column_stack(booster.dataset.columns)
     leaves = model.predict_leaf(table, num_iteration=max(chosen, default=-1) + 1)
-    scores = booster.backend.new_scores(model.base_score, len(table))
+    scores = start_scores(booster.backend, model.base_score, len(table))
     parts = []
     for number in range(leaves.shape[1]):
         iteration, output = divmod(number, model.n_outputs)
@@ -152,7 +152,8 @@ class _Rounder:
         key = rounding_key(self.seed, (self.tree << 20) + number)
         runs = one_run(len(self.grad))
         q = quantize(ReferenceBackend(), self.grad, self.hess, self.params, key, runs, SoloComm())
-        return [q.packed[:, 0] * q.grad_scale, q.packed[:, 1] * q.hess_scale]
+        grad, hess = q.packed.values.T
+        return [grad * q.grad_scale, hess * q.hess_scale]
 
     def original(self) -> tuple[F64, F64 | None]:
         hess = None if self.hess is None else self.hess.astype(np.float64)

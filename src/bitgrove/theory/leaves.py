@@ -8,15 +8,16 @@ the quantities of the paper's figures 7 and 8.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.data.sampling import row_sample, select_rows
+from bitgrove.data.sampling import row_sample
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.model.tree import Tree
 from bitgrove.theory.bounds import gamma
+from bitgrove.training.booster import start_scores
 
 if TYPE_CHECKING:
     from bitgrove.callbacks import TrainingState
@@ -105,12 +106,12 @@ def iteration_sums(booster: Booster, iteration: int) -> list[TreeSums]:
     sample = row_sample(booster.params, iteration)
     rows = None
     if sample is not None:
-        rows = backend.host(select_rows(backend, booster.runs, sample))
+        rows = backend.download(backend.select_rows(booster.runs, sample))
     found = []
     for output, tree in enumerate(booster.trees[-n_outputs:]):
         leaf = leaf_of_rows(booster, tree)
-        grad = backend.host(grads[output]).astype(np.float64)
-        hess = None if hesses is None else backend.host(hesses[output]).astype(np.float64)
+        grad = backend.download(grads[output]).astype(np.float64)
+        hess = None if hesses is None else backend.download(hesses[output]).astype(np.float64)
         if rows is not None:
             leaf, grad, hess = leaf[rows], grad[rows], None if hess is None else hess[rows]
         found.append(tree_sums(tree, leaf, grad, hess, booster.comm))
@@ -120,6 +121,6 @@ def iteration_sums(booster: Booster, iteration: int) -> list[TreeSums]:
 def leaf_of_rows(booster: Booster, tree: Tree) -> NDArray[np.int64]:
     """The leaf each training row falls into: a tree whose values are its leaves' numbers."""
     numbered = replace(tree, leaf_value=np.arange(tree.n_leaves, dtype=np.float64))
-    scores: Any = booster.backend.new_scores(np.zeros(1), booster.dataset.n_rows)
-    booster.backend.add_tree(scores[0], booster.matrix, numbered, None)
-    return np.asarray(booster.backend.host(scores[0])).astype(np.int64)
+    scores = start_scores(booster.backend, np.zeros(1), booster.dataset.n_rows)
+    booster.backend.add_tree(scores[0], booster.matrix, numbered)
+    return np.asarray(booster.backend.download(scores[0])).astype(np.int64)

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitgrove.backends import Backend, BinnedMatrix, make_backend
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import MAX_MAGNITUDE, MIN_WEIGHT, Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.row_ids import RowRuns, number_rows
-from bitgrove.data.sampling import feature_sample, rounding_key, row_sample, select_rows
+from bitgrove.data.sampling import feature_sample, rounding_key, row_sample
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, DataTypeError, ParameterError
@@ -30,8 +31,8 @@ from bitgrove.objectives import (
     make_queries,
 )
 from bitgrove.params import TrainParams, model_params
-from bitgrove.training.grower import Grower
-from bitgrove.training.histograms import LOCAL_WIDTHS, HistogramPool, WidthPlan
+from bitgrove.training.grower import Grower, TreeSample
+from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import finish_tree, integer_leaf_sums, leaf_values, original_leaf_sums
 
@@ -69,15 +70,15 @@ class Booster:
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
         self.matrix = bin_training_set(dataset, self.backend, params, comm, self.runs)
-        self.label = self.backend.array(dataset.label)
-        self.weight = self.backend.array(weighted.weight)
+        self.label = self.backend.upload(dataset.label)
+        self.weight = self.backend.upload(weighted.weight)
         is_ranking = self.objective.name == "lambdarank"
         self.queries = make_queries(params, dataset) if is_ranking else None
         self.base_score = base_scores(self.objective, weighted, comm)
-        self.scores = self.backend.new_scores(self.base_score, dataset.n_rows)
+        self.scores = start_scores(self.backend, self.base_score, dataset.n_rows)
         self.trees: list[Tree] = []
         self.gradients: tuple[Any, Any] = (None, None)  # of the last iteration, for callbacks
-        self.grower: Grower | None = None
+        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
 
     def boost(self, iteration: int) -> list[Tree]:
         """One iteration: a tree for each output."""
@@ -94,47 +95,30 @@ class Booster:
     def repeat(self, trees: list[Tree]) -> list[Tree]:
         """One iteration of a checkpoint: its trees are added to the scores as they are."""
         for output, tree in enumerate(trees):
-            self.backend.add_tree(self.scores[output], self.matrix, tree, None)
+            self.backend.add_tree(self.scores[output], self.matrix, tree)
         self.trees += trees
         return trees
 
     def _add_tree(self, output: int, grad: Any, hess: Any, sample: tuple[int, int] | None) -> Tree:
-        number = len(self.trees)
-        params, backend, n_rows = self.params, self.backend, self.dataset.n_rows
+        number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
         quantized = quantize(backend, grad, hess, params, key, self.runs, self.comm)
-        rows = select_rows(backend, self.runs, sample)
-        allowed = feature_sample(params, number, self.dataset.n_features)
-        widths = WidthPlan(quantized)
-        grown = self._grower_for(widths).grow(quantized, rows, allowed, widths)
-        leaves = backend.locate_leaves(rows, grown.leaf_begin, grown.leaf_end, n_rows)
+        rows = backend.select_rows(self.runs, sample)
+        seen = TreeSample(rows, feature_sample(params, number, self.dataset.n_features))
+        grown, work = self.grower.grow(quantized, seen, WidthPlan(quantized), self.n_total)
         if params.refit_leaves:
-            sums = original_leaf_sums(backend, grown, quantized, leaves, (grad, hess), self.comm)
+            n_rows = int(grown.leaf_rows.sum())
+            sums = original_leaf_sums(work, quantized, (grad, hess), n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
-        values, leaf_hess = leaf_values(sums, params)
-        scores = self.scores[output]
-        backend.add_leaf_values(scores, leaves, values)
-        # A GPU adds the values while the tree is put together.
-        tree = finish_tree(grown, values, leaf_hess)
-        if sample is not None:
-            left_out = backend.excluded_rows(rows, n_rows)
-            backend.add_tree(scores, self.matrix, tree, left_out)
+        tree = finish_tree(grown, *leaf_values(sums, params))
+        work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
         used = zip(LOCAL_WIDTHS, grown.widths_used, strict=True)
         self.info.accumulator_widths.update({str(width): n for width, n in used if n})
         self.info.zero_rows.append(quantized.zero_rows)
         return tree
-
-    def _grower_for(self, widths: WidthPlan) -> Grower:
-        """The grower of the last tree if its histograms are wide enough, else a wider one."""
-        half_bits = max(32, widths.total_width(self.n_total))
-        if self.grower is None or self.grower.pool.half_bits < half_bits:
-            p, self.grower = self.params, None  # the narrow pool is freed first
-            pool = HistogramPool(self.backend, self.matrix, half_bits, self.pool_mb, p.num_leaves)
-            self.grower = Grower(self.backend, self.matrix, pool, p, self.comm)
-        return self.grower
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""
@@ -149,6 +133,11 @@ class Booster:
             best_iteration=best_iteration,
             info=self.info,
         )
+
+
+def start_scores(backend: Backend, base_score: NDArray[np.float64], n_rows: int) -> Any:
+    """(n_outputs, n_rows) on the backend, each output filled with its base score."""
+    return backend.upload(np.broadcast_to(base_score[:, None], (len(base_score), n_rows)))
 
 
 def _with_class_weight(dataset: Dataset, params: TrainParams) -> Dataset:
@@ -179,16 +168,9 @@ def bin_training_set(
     key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
     if comm.size == 1 and key in dataset.binned:
         return dataset.binned[key]
-    mapper = fit_edges(
-        dataset.columns,
-        params.max_bin,
-        params.bin_sample_rows,
-        runs,
-        comm,
-        params.random_state,
-    )
-    matrix, missing = backend.bin_columns(dataset.columns, mapper)
-    backend.prepare_training(matrix, mapper.with_missing(comm.allreduce_max(missing)))
+    mapper = fit_edges(dataset.columns, backend.find_edges, params, runs, comm)
+    matrix = backend.bin_columns(dataset.columns, mapper)
+    matrix.prepare(mapper.with_missing(comm.allreduce_max(matrix.missing)))
     if comm.size == 1:
         dataset.binned[key] = matrix
     return matrix

@@ -23,6 +23,7 @@ from bitgrove.model.tree import Tree
 from bitgrove.objectives import DEFAULT_METRIC, Objective, label_gains, scores_to_predictions
 from bitgrove.objectives.metrics import EvalData, make_metric
 from bitgrove.params import TrainParams
+from bitgrove.training.booster import start_scores
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import Booster
@@ -34,7 +35,7 @@ def bin_validation_set(dataset: Dataset, backend: Backend, mapper: BinMapper) ->
     key = (backend.name, "validation")
     kept = dataset.binned.get(key)
     if kept is None or kept.mapper is not mapper:
-        dataset.binned[key], _ = backend.bin_columns(dataset.columns, mapper)
+        dataset.binned[key] = backend.bin_columns(dataset.columns, mapper)
     return dataset.binned[key]
 
 
@@ -96,7 +97,7 @@ class Evaluator:
         if heaviest == 0.0:
             raise DataError(f"validation set {name!r}: all weights are zero")
         matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper)
-        scores = self.backend.new_scores(booster.base_score, dataset.n_rows)
+        scores = start_scores(self.backend, booster.base_score, dataset.n_rows)
         return _ValidSet(name, matrix, scores, dataset)
 
     def add(self, tree: Tree) -> None:
@@ -104,7 +105,7 @@ class Evaluator:
         self._n_trees += 1
         for valid in self.sets:
             if valid.name != "training":
-                self.backend.add_tree(valid.scores[output], valid.matrix, tree, None)
+                self.backend.add_tree(valid.scores[output], valid.matrix, tree)
 
     def evaluate(self) -> list[Evaluation]:
         return [
@@ -116,7 +117,7 @@ class Evaluator:
 
     def _eval_data(self, valid: _ValidSet) -> EvalData:
         objective, dataset = self.booster.objective, valid.dataset
-        scores = np.ascontiguousarray(self.backend.host(valid.scores).T)
+        scores = np.ascontiguousarray(self.backend.download(valid.scores).T)
         prediction = scores_to_predictions(objective.name, scores, objective.sigmoid)
         assert dataset.label is not None
         weight = (

@@ -5,137 +5,114 @@ in which gains become known. Each round replays best-first over the known gains,
 batch, the first nodes the replay took whose children are not known yet. When none are left, the
 replay is the exact leaf-wise tree (the choice of alpha changes the time, never the tree).
 
-The bookkeeping (nodes, the replay, which histogram is in which slot) is cpp/frontier.cpp, told here
-what the backend found; it is the same for every backend and every rank.
+The bookkeeping (nodes, the replay, which histogram is in which slot) is cpp/tree/frontier.cpp; the
+loop is TreeWork.grow in backends/base.py. The reference backend grows one leaf at a time instead.
 
-Receives binned rows and quantized gradients on a backend; returns a GrownTree: the splits taken, in
-order, and the row range of every leaf.
+Receives quantized gradients and a row list; returns a GrownTree (the splits taken, in order, and
+the row range of every leaf) and the TreeWork, which knows the rows of the leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove import _core
-from bitgrove.backends.base import Backend, BinnedMatrix, TreeWork, search_in_steps
+from bitgrove.backends.base import (
+    Backend,
+    BinnedMatrix,
+    Exchange,
+    GainRules,
+    GrownTree,
+    TreeInputs,
+    TreeWork,
+)
 from bitgrove.distributed.comm import Comm
-from bitgrove.distributed.data_parallel import rank_search
+from bitgrove.distributed.exchanges import make_exchange
 from bitgrove.params import TrainParams
-from bitgrove.training.histograms import HistogramPool, WidthPlan
+from bitgrove.training.histograms import WidthPlan, new_pool
 from bitgrove.training.quantize import QuantizedGradients
-from bitgrove.training.splits import GainRules
 
-I64 = NDArray[np.int64]
-Search = Callable[[Any], NDArray[np.uint8]]  # SplitInfos, as bytes, for a plan of the frontier
 # Separating zero rows is a pass over all rows: it pays when histograms get this much shorter.
 _ZERO_SHARE = 0.125
 
 
-class GrownTree(NamedTuple):
-    """A tree without leaf values: splits in best-first order, leaves with their row ranges."""
+class TreeSample(NamedTuple):
+    """What of the data a tree may look at."""
 
-    feature: NDArray[np.int32]
-    split_bin: NDArray[np.uint8]
-    threshold: NDArray[np.float64]
-    default_left: NDArray[np.uint8]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    gain: NDArray[np.float64]
-    split_rows: I64
-    split_hess: NDArray[np.float64]
-    leaf_rows: I64
-    leaf_begin: I64
-    leaf_end: I64
-    leaf_sums: I64  # (n_leaves, 2) integers
-    n_rounds: int
-    widths_used: list[int]  # histograms built with accumulators of 8, 16, 32, 64 bits
+    rows: Any  # row list on the backend
+    allowed: NDArray[np.uint8]  # 1 for each feature
+
+
+def gain_rules(params: TrainParams, quantized: QuantizedGradients) -> GainRules:
+    # The paper's gain has a factor 1/2 that LightGBM's and XGBoost's have not; the parameter
+    # means what their users expect.
+    return GainRules(
+        quantized.grad_scale,
+        quantized.hess_scale,
+        params.reg_lambda,
+        params.reg_alpha,
+        0.5 * params.min_split_gain,
+    )
 
 
 class Grower:
     """Grows trees on one binned matrix."""
 
     def __init__(
-        self,
-        backend: Backend,
-        matrix: BinnedMatrix,
-        pool: HistogramPool,
-        params: TrainParams,
-        comm: Comm,
+        self, backend: Backend, matrix: BinnedMatrix, params: TrainParams, comm: Comm, pool_mb: int
     ) -> None:
-        self.backend, self.matrix, self.pool = backend, matrix, pool
-        self.params, self.comm = params, comm
+        self.backend, self.matrix = backend, matrix
+        self.params, self.comm, self.pool_mb = params, comm, pool_mb
+        self.pool: Any = None
 
     def grow(
-        self,
-        quantized: QuantizedGradients,
-        rows: Any,
-        allowed: NDArray[np.uint8],
-        widths: WidthPlan,
-    ) -> GrownTree:
-        """Grows a tree on the listed rows, using the allowed features."""
-        rules = GainRules.of(self.params, quantized)
-        work = TreeWork(
-            self.pool.storage,
-            self.matrix,
-            quantized.packed,
-            rows,
-            allowed,
-            rules,
-            self.params.packed,
-        )
-        frontier = self._start(quantized, rows, widths, rules.min_child_hess)
-        self._run_rounds(frontier, work)
+        self, quantized: QuantizedGradients, sample: TreeSample, widths: WidthPlan, n_total: int
+    ) -> tuple[GrownTree, TreeWork]:
+        """Grows a tree; n_total is the number of rows on all ranks."""
+        separate = quantized.zero_rows > _ZERO_SHARE * quantized.n_rows
+        rules = gain_rules(self.params, quantized)
+        inputs = TreeInputs(quantized.packed, sample.rows, sample.allowed, rules, separate)
+        work = self.backend.start_tree(self._pool_for(widths, n_total), inputs)
+        frontier = self._start_frontier(work, quantized, widths)
         mapper = self.matrix.mapper
+        work.grow(frontier, self.params.frontier_alpha, mapper.missing_bin, self._exchange())
         cuts = (mapper.cut_values, mapper.cut_offset, mapper.has_missing)
-        tree = frontier.finish(*cuts, quantized.hess_scale)
-        return GrownTree._make((*tree, frontier.n_rounds, frontier.widths_used))
+        grown = GrownTree(**frontier.finish(*cuts, quantized.hess_scale))
+        work.set_leaves(grown.leaf_begin, grown.leaf_end)
+        return grown, work
 
-    def _run_rounds(self, frontier: Any, work: TreeWork) -> None:
-        alpha = self.params.frontier_alpha
-        if self.comm.size == 1 and self.backend.run_rounds(work, frontier, alpha):
-            return
+    def _exchange(self) -> Exchange | None:
         if self.comm.size == 1:
-            find: Search = partial(search_in_steps, self.backend, work)
-        else:
-            find = rank_search(self.params, self.backend, work, self.comm)
-        _search(frontier, find)
-        missing_bin = self.matrix.mapper.missing_bin
-        while len(plan := frontier.next_batch(alpha, missing_bin)):
-            n_left = self.backend.partition(self.matrix, work.rows, plan)
-            frontier.divide(n_left, self.comm.allreduce_sum(n_left))
-            _search(frontier, find)
+            return None
+        return make_exchange(self.params, self.backend, self.matrix, self.comm)
 
-    def _start(
-        self, quantized: QuantizedGradients, rows: Any, widths: WidthPlan, min_child_hess: float
+    def _pool_for(self, widths: WidthPlan, n_total: int) -> Any:
+        """The pool of the last tree if its histograms are wide enough, else a wider one."""
+        half_bits = max(32, widths.total_width(n_total))
+        if self.pool is None or self.pool.half_bits < half_bits:
+            self.pool = None  # the narrow one is freed first
+            n_leaves = self.params.num_leaves
+            self.pool = new_pool(self.backend, self.matrix, half_bits, self.pool_mb, n_leaves)
+        return self.pool
+
+    def _start_frontier(
+        self, work: TreeWork, quantized: QuantizedGradients, widths: WidthPlan
     ) -> Any:
         """A frontier that knows the root's sums."""
-        n_active = len(rows)
-        if quantized.zero_rows > _ZERO_SHARE * quantized.n_rows:
-            n_active = self.backend.separate_zero_rows(quantized.packed, rows)
-        grad, hess = self.backend.row_sums(quantized.packed, rows)
-        local = (n_active, len(rows) - n_active)
-        sums = self.comm.allreduce_sum(np.array([grad, hess, *local], dtype=np.int64))
-        grad, hess, *everywhere = sums.tolist()
-        params = self.params
-        widths.total_width(sum(everywhere))  # refuses what even 64 bits cannot hold
-        frontier = _core.make_frontier(
-            self.pool.n_slots,
-            params.num_leaves,
-            params.max_depth,
-            params.min_child_samples,
-            min_child_hess,
-            widths.limits,
+        params, scale = self.params, quantized.hess_scale
+        frontier = self.backend.frontier(
+            n_slots=work.pool.n_slots,
+            num_leaves=params.num_leaves,
+            max_depth=params.max_depth,
+            min_child_samples=params.min_child_samples,
+            min_child_hess=params.min_child_weight / scale if scale > 0.0 else np.inf,
+            widths=widths.limits,
         )
-        frontier.start(grad, hess, tuple(everywhere), local)
+        local = np.array(work.root, dtype=np.int64)
+        grad, hess, n_active, n_zero = self.comm.allreduce_sum(local).tolist()
+        widths.total_width(n_active + n_zero)  # refuses what even 64 bits cannot hold
+        mine = (work.root.n_active, work.root.n_zero)
+        frontier.start(grad=grad, hess=hess, all_rows=(n_active, n_zero), local_rows=mine)
         return frontier
-
-
-def _search(frontier: Any, find: Search) -> None:
-    """Finds the best splits of the new nodes."""
-    while (plan := frontier.next_search()) is not None:
-        frontier.record(find(plan))

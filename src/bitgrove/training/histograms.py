@@ -1,10 +1,12 @@
 """Histogram memory and the widths of its integers.
 
-Owns WidthPlan (the narrowest accumulator that provably cannot overflow) and HistogramPool (the
-memory, in a bounded number of slots). Every choice made here changes the time, never the result.
+Owns WidthPlan (the narrowest accumulator that provably cannot overflow) and how many slots a pool
+has. Every choice made here changes the time, never the result.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from bitgrove import _core
 from bitgrove.backends.base import Backend, BinnedMatrix
@@ -39,10 +41,10 @@ class WidthPlan:
             self._rows_that_fit[width] = fitting
             self._most_rows[width] = ALL_ROWS if all_fit else min(fitting, ALL_ROWS)
         self.limits = _core.WidthLimits(
-            [self._most_rows[w] for w in TOTAL_WIDTHS],
-            [self._most_rows[w] for w in LOCAL_WIDTHS],
-            BLOCK_ROWS,
-            LEAST_BLOCK_ROWS,
+            total_rows=[self._most_rows[w] for w in TOTAL_WIDTHS],
+            local_rows=[self._most_rows[w] for w in LOCAL_WIDTHS],
+            block_rows=BLOCK_ROWS,
+            least_block_rows=LEAST_BLOCK_ROWS,
         )
 
     def rows_that_fit(self, width: int) -> int:
@@ -61,24 +63,14 @@ class WidthPlan:
         return int(width), int(block_rows)
 
 
-class HistogramPool:
-    """Storage for a bounded number of histograms; the frontier decides which node uses which slot.
+def new_pool(
+    backend: Backend, matrix: BinnedMatrix, half_bits: int, budget_mb: int, num_leaves: int
+) -> Any:
+    """Room for a bounded number of histograms; the frontier decides which node uses which slot.
 
     With many leaves or wide data there are fewer slots than leaves: histograms that were thrown
     away are built again from their rows.
     """
-
-    def __init__(
-        self,
-        backend: Backend,
-        matrix: BinnedMatrix,
-        half_bits: int,
-        budget_mb: int | None,
-        num_leaves: int,
-    ) -> None:
-        n_bins = int(matrix.mapper.bin_offset[-1])
-        slot_bytes = n_bins * half_bits // 4
-        affordable = ((budget_mb or backend.pool_mb) << 20) // max(slot_bytes, 1)
-        self.half_bits = half_bits
-        self.n_slots = max(2, min(affordable, 2 * num_leaves))
-        self.storage = backend.new_pool(self.n_slots, n_bins, half_bits)
+    slot_bytes = int(matrix.mapper.bin_offset[-1]) * half_bits // 4
+    affordable = (budget_mb << 20) // max(slot_bytes, 1)
+    return backend.new_pool(matrix, max(2, min(affordable, 2 * num_leaves)), half_bits)

@@ -7,13 +7,12 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bitgrove.backends.base import Backend
-from bitgrove.data.row_ids import RowRun, RowRuns, one_run
+from bitgrove.backends.base import Backend, PackedRows, Rounding
+from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import TrainingError
 from bitgrove.params import TrainParams
@@ -43,7 +42,7 @@ class Scale(NamedTuple):
 class QuantizedGradients(NamedTuple):
     """One packed integer per row: gradient in the upper half, hessian in the lower."""
 
-    packed: Any
+    packed: PackedRows
     grad_scale: float
     hess_scale: float
     grad_limit: int
@@ -98,22 +97,6 @@ def _robust_bound(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
     return float(np.array([(bucket + 1) << 20], dtype=np.uint32).view(np.float32)[0])
 
 
-def _by_runs(
-    pack: Callable[[RowRun], tuple[Any, tuple[int, int, int]]], runs: RowRuns
-) -> tuple[Any, Any]:
-    """All packed rows and their totals, packed one run of row ids after another."""
-    if len(runs) == 1:
-        return pack(runs[0])
-    packed, totals = None, np.zeros(3, dtype=np.int64)
-    for run in runs:
-        part, sums = pack(run)
-        if packed is None:
-            packed = np.empty_like(part, shape=(runs[-1].end, *part.shape[1:]))
-        packed[run.rows] = part
-        totals += sums
-    return packed, totals
-
-
 def quantize(
     backend: Backend,
     grad: Any,
@@ -133,22 +116,19 @@ def quantize(
         hess_scale = choose_scale(backend, hess, top_hess[0], 2**bits - 2, robust, comm)
     # Beyond the float32 mantissa there is nothing to round at random.
     stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
-    scales = (
+    rounding = Rounding(
         grad_scale.inverse,
         hess_scale.inverse,
-        float(grad_scale.limit),
-        float(hess_scale.limit),
+        grad_scale.limit,
+        hess_scale.limit,
+        row_half_bits(grad_scale.limit, hess_scale.limit),
+        key,
+        stochastic,
     )
-    half_bits = row_half_bits(grad_scale.limit, hess_scale.limit)
-
-    def pack(run: RowRun) -> tuple[Any, tuple[int, int, int]]:
-        hess_of_run = None if hess is None else hess[run.rows]
-        noise = (key, run.first, stochastic)
-        return backend.quantize(grad[run.rows], hess_of_run, scales, half_bits, *noise)
-
-    packed, totals = _by_runs(pack, runs if stochastic else one_run(len(grad)))
-    local = np.array([*totals, len(grad)], dtype=np.int64)
-    abs_grad, hess_sum, zeros, n_rows = comm.allreduce_sum(local).tolist()
+    packed = backend.quantize(grad, hess, rounding, runs if stochastic else one_run(len(grad)))
+    totals = packed.totals
+    local = [totals["abs_grad"], totals["hess"], totals["zero_rows"], len(grad)]
+    abs_grad, hess_sum, zeros, n_rows = comm.allreduce_sum(np.array(local)).tolist()
     return QuantizedGradients(
         packed,
         grad_scale.unit,

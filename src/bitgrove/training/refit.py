@@ -12,20 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove import _core
 from bitgrove.arithmetic.fixed_point import unit_exponent
-from bitgrove.backends.base import Backend
-from bitgrove.distributed.comm import Comm
+from bitgrove.backends.base import GrownTree, TreeWork
+from bitgrove.distributed.comm import Comm, sum_records
+from bitgrove.kernels.plans import Records
 from bitgrove.model.tree import Tree
 from bitgrove.params import TrainParams
-from bitgrove.training.grower import GrownTree
 from bitgrove.training.quantize import QuantizedGradients
+
+F64 = NDArray[np.float64]
 
 
 class LeafSums(NamedTuple):
     """Gradient and hessian of each leaf: integers, and what one of them is worth."""
 
-    integers: NDArray[np.int64]  # (n_leaves, 2)
+    integers: Records  # GradientSums
     grad_unit: float
     hess_unit: float
 
@@ -36,35 +37,47 @@ def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> LeafSu
 
 
 def original_leaf_sums(
-    backend: Backend,
-    grown: GrownTree,
+    work: TreeWork,
     quantized: QuantizedGradients,
-    leaves: Any,
     gradients: tuple[Any, Any],
+    n_rows: int,
     comm: Comm,
 ) -> LeafSums:
-    """From the original gradients (hessian None: the count)."""
+    """From the original gradients (hessian None: the count); n_rows are in the tree's leaves."""
     grad, hess = gradients
-    n_rows = int(grown.leaf_rows.sum())
     exponents = [unit_exponent(top, n_rows) for top in quantized.largest]
     if hess is None:
         exponents[1] = 0
     to_integers = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))
-    local = backend.leaf_sums(leaves, grad, hess, to_integers)
+    local = work.leaf_sums(grad, hess, to_integers)
     back = (math.ldexp(1.0, -exponents[0]), math.ldexp(1.0, -exponents[1]))
-    return LeafSums(comm.allreduce_sum(local), *back)
+    return LeafSums(sum_records(comm, local), *back)
 
 
-def finish_tree(grown: GrownTree, values: NDArray[np.float64], hess: NDArray[np.float64]) -> Tree:
-    """The flat tree with its leaf values and the hessian of each leaf."""
-    return Tree(*grown[:9], leaf_value=values, leaf_rows=grown.leaf_rows, leaf_hess=hess)
-
-
-def leaf_values(
-    sums: LeafSums, params: TrainParams
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def leaf_values(sums: LeafSums, params: TrainParams) -> tuple[F64, F64]:
     """-soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature; and H itself."""
-    values, hess = _core.leaf_values(
-        *sums, params.reg_alpha, params.reg_lambda, params.learning_rate
+    grad = sums.integers["grad"] * sums.grad_unit
+    hess = sums.integers["hess"] * sums.hess_unit
+    if params.reg_alpha > 0.0:
+        grad = np.copysign(np.maximum(np.abs(grad) - params.reg_alpha, 0.0), grad)
+    curvature = hess + params.reg_lambda
+    size = np.divide(-grad, curvature, out=np.zeros_like(grad), where=curvature > 0.0)
+    return size * params.learning_rate + 0.0, hess  # + 0.0: a zero leaf is +0, never -0
+
+
+def finish_tree(grown: GrownTree, values: F64, hess: F64) -> Tree:
+    """The flat tree with its leaf values and the hessian of each leaf."""
+    return Tree(
+        feature=grown.feature,
+        split_bin=grown.split_bin,
+        threshold=grown.threshold,
+        default_left=grown.default_left,
+        left=grown.left,
+        right=grown.right,
+        gain=grown.gain,
+        split_rows=grown.split_rows,
+        split_hess=grown.split_hess,
+        leaf_value=values,
+        leaf_rows=grown.leaf_rows,
+        leaf_hess=hess,
     )
-    return values, hess

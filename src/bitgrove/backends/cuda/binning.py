@@ -7,17 +7,18 @@ whole rows, others one by one; device columns are read where they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.cuda.memory import DeviceMemory
+from bitgrove import _core
+from bitgrove.backends.cuda.device import Device
 from bitgrove.data.binning import BinMapper
 
 Array = NDArray[Any]
-_THREADS, _BLOCK_ROWS = 256, 2048  # mirror binning.cu
+_BIN_ROWS: int = _core.constants["BIN_ROWS"]
 _CHUNK_BYTES = 256 << 20
 
 
@@ -26,11 +27,10 @@ def bin_on_device(
     mapper: BinMapper,
     tiles: Any,
     binned: Any,
-    memory: DeviceMemory,
-    launch: Callable[..., None],
+    device: Device,
 ) -> NDArray[np.uint8]:
     """Fills tiles and binned; returns whether each feature has a missing value."""
-    n_features, n_rows = binned.shape
+    memory, (n_features, n_rows) = device.memory, binned.shape
     values, offset = memory.upload(mapper.edge_values), memory.upload(mapper.edge_offset)
     missing = memory.zeros(n_features, np.int32)
     edges = (values.data.ptr, offset.data.ptr)
@@ -41,8 +41,8 @@ def bin_on_device(
         n, n_here = block.shape
         kernel = "bin_float64" if block.dtype == np.float64 else "bin_float32"
         where = (block.data.ptr, *strides, n, first_row, first_feature)
-        grid = (-(-n // _BLOCK_ROWS), n_here)
-        launch("binning", kernel, grid, _THREADS, *where, *edges, *out)
+        grid = (-(-n // _BIN_ROWS), n_here)
+        device.launch("binning", kernel, grid, *where, *edges, *out)
 
     table = _row_major_table(columns)
     if table is not None and n_features <= 65535:  # the limit of a grid's second axis

@@ -15,16 +15,11 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.backends.cuda.memory import address_of
 from bitgrove.backends.cuda.module import find_device, import_cupy, kernels_of
+from bitgrove.kernels.plans import FOREST_SPLIT, records
 from bitgrove.model.tree import Tree, concatenate
 
-_THREADS = 256  # mirrors predict.cu
+_THREADS: int = _core.constants["THREADS"]
 _CHUNK_BYTES = 1 << 30
-_DEFAULT_LEFT_BIT = 0x80000000
-# Mirrors ForestSplit in kernels/cuda/predict.cu.
-_FOREST_SPLIT = np.dtype(
-    [("threshold", "<f8"), ("feature", "<u4"), ("left", "<i4"), ("right", "<i4"),
-     ("reserved", "<i4")]
-)  # fmt: skip
 
 
 class DeviceForest:
@@ -34,10 +29,12 @@ class DeviceForest:
         self._cupy = cupy = import_cupy()
         self._index = find_device(device)
         self._kernels, self._stream = kernels_of(self._index), _core.Stream(0)
-        splits = np.zeros(sum(tree.n_splits for tree in trees), dtype=_FOREST_SPLIT)
+        splits = records(FOREST_SPLIT, sum(tree.n_splits for tree in trees))
         for name in ("threshold", "left", "right"):
-            splits[name] = concatenate(trees, name, _FOREST_SPLIT[name].str)
-        default = concatenate(trees, "default_left", "u4") * np.uint32(_DEFAULT_LEFT_BIT)
+            splits[name] = concatenate(trees, name, FOREST_SPLIT[name].str)
+        default = concatenate(trees, "default_left", "u4") * np.uint32(
+            _core.constants["DEFAULT_LEFT_BIT"]
+        )
         splits["feature"] = concatenate(trees, "feature", "u4") | default
         sizes = ([tree.n_splits for tree in trees], [tree.n_leaves for tree in trees])
         offsets = [np.concatenate([[0], np.cumsum(n)]).astype(np.int64) for n in sizes]

@@ -19,7 +19,7 @@ from distributed import get_worker
 from distributed.comm import connect
 from distributed.protocol import to_serialize
 
-from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array
+from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array, Comm
 from bitgrove.errors import RankFailure, TrainingError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def end_training(training: str, dask_worker: Any) -> None:
         office.end(training)
 
 
-class DaskComm:
+class DaskComm(Comm):
     """One rank of a training, in a task of the Dask worker that holds its rows; use with `with`.
 
     addresses: of the workers, in rank order. Their post offices are open.

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array
+from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array, Comm
 from bitgrove.errors import RankFailure, TrainingError
 
 _FAILURE, _HERE = 1, 2  # tags of the second communicator
@@ -50,7 +50,7 @@ def mpi(communicator: Any = None, *, timeout: float = DEFAULT_TIMEOUT) -> MpiCom
     return MpiComm(MPI.COMM_WORLD if communicator is None else communicator, timeout)
 
 
-class MpiComm:
+class MpiComm(Comm):
     """The semantics of Comm over duplicates of an mpi4py communicator."""
 
     def __init__(self, communicator: Any, timeout: float = DEFAULT_TIMEOUT) -> None:

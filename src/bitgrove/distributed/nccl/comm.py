@@ -20,10 +20,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.backends.base import HistogramPool
 from bitgrove.backends.cuda.memory import DeviceMemory
 from bitgrove.backends.cuda.module import find_device, import_cupy
 from bitgrove.distributed.comm import Array, Comm, WrappedComm, gather_facts
 from bitgrove.errors import ParameterError, RankFailure, TrainingError, everywhere
+from bitgrove.kernels.plans import Records
 
 I64 = NDArray[np.int64]
 Bins = tuple[int, int]
@@ -57,19 +59,17 @@ class NcclComm(WrappedComm):
         super().__init__(comm)
         self._channel = channel
 
-    def sum_histograms(self, pool: Any, slots: I64, rank_bins: Sequence[Bins]) -> None:
-        """Sums the slots over ranks; each rank keeps the sums of its own bins, rank_bins[rank].
-
-        RankFailure if a rank failed or fell silent.
-        """
+    def sum_histograms(self, pool: HistogramPool, builds: Records, rank_bins: I64) -> None:
+        """From device memory to device memory; RankFailure if a rank failed or fell silent."""
+        slots, blocks = builds["slot"].astype(np.int64), rank_bins.tolist()
         self._channel.check_pool(pool)
         try:
-            self._channel.start(pool, slots, rank_bins)
+            self._channel.start(pool, slots, blocks)
             self._wait()
         except BaseException:
             self._channel.abort()
             raise
-        self._channel.finish(pool, slots, rank_bins[self.rank])
+        self._channel.finish(pool, slots, blocks[self.rank])
 
     def _wait(self) -> None:
         until, n_looks = time.monotonic() + self.timeout, 0
@@ -180,8 +180,8 @@ class NcclChannel:
             self._communicator = self._library.NcclCommunicator(size, key, rank)
 
     def check_pool(self, pool: Any) -> None:
-        on_gpu = isinstance(pool, self._cupy.ndarray)
-        where, own = f"cuda:{pool.device.id}" if on_gpu else "the CPU", f"cuda:{self.device.id}"
+        device = getattr(pool, "device", None)
+        where, own = "the CPU" if device is None else device.name, f"cuda:{self.device.id}"
         if where != own:
             raise ParameterError(
                 f"device: histograms are on {where}, but nccl() was given {own}; train with "
@@ -192,7 +192,7 @@ class NcclChannel:
         library, stream = self._library, self._cupy.cuda.Stream.null
         with self.device, stream, self._memory.in_use():
             index = self._cupy.asarray(slots)
-            self._blocks = [pool[index, first:last] for first, last in rank_bins]
+            self._blocks = [pool.storage[index, first:last] for first, last in rank_bins]
             library.groupStart()
             for root, block in enumerate(self._blocks):
                 if block.size == 0:  # more ranks than features
@@ -214,7 +214,7 @@ class NcclChannel:
 
     def finish(self, pool: Any, slots: I64, bins: Bins) -> None:
         with self.device, self._cupy.cuda.Stream.null, self._memory.in_use():
-            pool[self._cupy.asarray(slots), bins[0] : bins[1]] = self._blocks[self._rank]
+            pool.storage[self._cupy.asarray(slots), bins[0] : bins[1]] = self._blocks[self._rank]
         self._blocks = []
 
     def abort(self) -> None:

@@ -11,19 +11,15 @@
 // neighbouring rows start at different ones, so a warp's 32 additions hit 32 banks. In narrower
 // tiles, groups of rows have columns of their own, which are added up at the end.
 #include "blocks.h"
-#include "layouts.h"
+#include "plans.h"
 #include "tiles.h"
 
 namespace bitgrove {
 
-constexpr int COLUMNS = 32;
-constexpr int WORD_STRIDE = BINS_PER_FEATURE * COLUMNS;
+constexpr int COLUMNS = TILE_FEATURES;
+constexpr int WORD_STRIDE = WORD_BYTES / 4;
 constexpr int SPLIT_BITS = 20;
 constexpr int64_t LOW_PART = (1 << SPLIT_BITS) - 1;
-
-struct Build {
-  int64_t begin, end, slot, local_width, total_width, block_rows;
-};
 
 struct Source {
   const uint8_t* tiles;
@@ -214,22 +210,22 @@ __device__ void build(const Source& source, const void* packed_rows, const Pool&
 
 using namespace bitgrove;
 
-#define BUILD_KERNEL(WORDS, HALF_BITS, THREADS, BLOCKS)                                       \
-  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) build_##WORDS##_##HALF_BITS(  \
-      int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows,      \
-      int64_t n_features, const int64_t* bin_offset, const int32_t* rows, const void* packed, \
-      const Build* plan, const int64_t* first_block, int64_t n_nodes) {                       \
-    extern __shared__ __align__(16) uint32_t local[];                                         \
-    const Source source{tiles, n_rows, n_features, bin_offset, rows};                         \
-    build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0}, plan,      \
-                                    first_block, n_nodes, local);                             \
+#define BUILD_KERNEL(WORDS, HALF_BITS, N_THREADS, BLOCKS)                                      \
+  extern "C" __global__ void __launch_bounds__(N_THREADS, BLOCKS) build_##WORDS##_##HALF_BITS( \
+      int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows,       \
+      int64_t n_features, const int64_t* bin_offset, const int32_t* rows, const void* packed,  \
+      const Build* plan, const int64_t* first_block, int64_t n_nodes) {                        \
+    extern __shared__ __align__(16) uint32_t local[];                                          \
+    const Source source{tiles, n_rows, n_features, bin_offset, rows};                          \
+    build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0}, plan,       \
+                                    first_block, n_nodes, local);                              \
   }
 
-BUILD_KERNEL(1, 8, 512, 3)
-BUILD_KERNEL(1, 16, 512, 3)
-BUILD_KERNEL(2, 8, 512, 3)
-BUILD_KERNEL(2, 16, 512, 3)
-BUILD_KERNEL(3, 32, 1024, 1)
+BUILD_KERNEL(1, 8, BUILD_THREADS, 3)
+BUILD_KERNEL(1, 16, BUILD_THREADS, 3)
+BUILD_KERNEL(2, 8, BUILD_THREADS, 3)
+BUILD_KERNEL(2, 16, BUILD_THREADS, 3)
+BUILD_KERNEL(3, 32, WIDE_BUILD_THREADS, 1)
 
 // Zeroes the slots of nodes that several blocks, or none, will add to.
 extern "C" __global__ void clear_slots(int64_t* pool, int64_t slot_size, const Build* plan,
@@ -242,16 +238,12 @@ extern "C" __global__ void clear_slots(int64_t* pool, int64_t slot_size, const B
     slot[i] = 0;
 }
 
-struct Subtraction {
-  int64_t parent, built, parent_width, built_width, out_width;
-};
-
 // parent slot -= built slot; one subtraction serves both halves, packed or apart.
 extern "C" __global__ void subtract_slots(int64_t* pool, int64_t slot_size, const Subtraction* plan,
                                           int64_t begin, int64_t end, int64_t blocks_per_slot) {
   const int64_t pair = blockIdx.x / blocks_per_slot, part = blockIdx.x % blocks_per_slot;
-  int64_t* parent = pool + plan[pair].parent * slot_size;
-  const int64_t* built = pool + plan[pair].built * slot_size;
+  int64_t* parent = pool + plan[pair].parent_slot * slot_size;
+  const int64_t* built = pool + plan[pair].built_slot * slot_size;
   for (int64_t i = begin + part * blockDim.x + threadIdx.x; i < end;
        i += blocks_per_slot * blockDim.x)
     parent[i] = Packed<32>::subtract(parent[i], built[i]);

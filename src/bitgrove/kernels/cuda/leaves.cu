@@ -4,18 +4,12 @@
 // part through all leaves: those at work at one time share the same range of rows, so the sectors
 // they gather from are fetched from memory once for all leaves.
 #include "blocks.h"
-#include "layouts.h"
+#include "plans.h"
 #include "tiles.h"
 
 namespace bitgrove {
 
-constexpr int THREADS = 256;
 constexpr int AT_ONCE = 4;  // rows of a thread whose loads are under way together
-
-struct BinnedSplit {
-  int32_t feature, left, right;  // children: >= 0 is a split, < 0 is ~leaf
-  uint8_t bin, missing_bin, default_left, reserved;
-};
 
 struct RowRange {
   int64_t begin, end;
@@ -31,10 +25,10 @@ BG_FN RowRange row_range(const int64_t* begins, const int64_t* ends) {
 
 using namespace bitgrove;
 
-// sums (n_leaves, 2): int64 fixed point of grad * grad_unit and hess * hess_unit, rounded to even.
+// sums: of each leaf, int64 fixed point of grad * grad_unit and hess * hess_unit, rounded to even.
 extern "C" __global__ void __launch_bounds__(THREADS)
     leaf_sums(const int32_t* rows, const int64_t* begins, const int64_t* ends, const float* grad,
-              const float* hess, double grad_unit, double hess_unit, int64_t* sums) {
+              const float* hess, double grad_unit, double hess_unit, GradientSums* sums) {
   const RowRange range = row_range(begins, ends);
   if (range.begin == range.end) return;
   int64_t grad_sum = 0, hess_sum = 0;
@@ -48,8 +42,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   grad_sum = block_sum(grad_sum, partial);
   hess_sum = block_sum(hess_sum, partial);
   if (threadIdx.x == 0) {
-    atomic_add(sums + 2 * blockIdx.x, grad_sum);
-    atomic_add(sums + 2 * blockIdx.x + 1, hess_sum);
+    atomic_add(&sums[blockIdx.x].grad, grad_sum);
+    atomic_add(&sums[blockIdx.x].hess, hess_sum);
   }
 }
 

@@ -5,20 +5,15 @@
 // The host reads a node's count while `place` is still at work: the last block of the node to
 // divide its rows writes the count into the host's memory.
 #include "blocks.h"
-#include "layouts.h"
+#include "plans.h"
 #include "tiles.h"
 
 namespace bitgrove {
 
-constexpr int THREADS = 512;
-constexpr int WARPS = THREADS / WARP;
+constexpr int WARPS = PARTITION_THREADS / WARP;
 constexpr int ROWS_PER_LANE = 8;
 constexpr int WARP_ROWS = WARP * ROWS_PER_LANE;
-constexpr int BLOCK_ROWS = THREADS * ROWS_PER_LANE;
-
-struct Split {
-  int64_t begin, end, feature, bin, missing_bin, default_left, first_zero;
-};
+static_assert(PARTITION_ROWS == PARTITION_THREADS * ROWS_PER_LANE, "a lane owns eight rows");
 
 // Adds a block's count to its node's progress (blocks in the upper half, rows in the lower); the
 // last block tells the host the sum, and leaves zero for the next launch.
@@ -34,15 +29,15 @@ BG_FN void report(Word64* progress, int64_t n_blocks, int left, volatile int64_t
 using namespace bitgrove;
 
 // A warp owns 256 consecutive rows and takes 32 of them at a time.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
     divide(const int32_t* __restrict__ rows, int32_t* __restrict__ scratch, const uint8_t* columns,
-           int64_t column_stride, const Split* plan, const int64_t* first_block, int64_t n_nodes,
+           int64_t column_stride, const Division* plan, const int64_t* first_block, int64_t n_nodes,
            int64_t* n_left, Word64* progress, int64_t* node_left) {
   const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
-  const Split split = plan[block.node];
+  const Division split = plan[block.node];
   const uint8_t* column = columns + split.feature * column_stride;
-  const int64_t begin = split.begin + block.index * BLOCK_ROWS;
-  const int64_t n_block = split.end - begin < BLOCK_ROWS ? split.end - begin : BLOCK_ROWS;
+  const int64_t begin = split.begin + block.index * PARTITION_ROWS;
+  const int64_t n_block = split.end - begin < PARTITION_ROWS ? split.end - begin : PARTITION_ROWS;
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   int32_t mine[ROWS_PER_LANE];
   int bins[ROWS_PER_LANE];
@@ -59,8 +54,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
   for (int k = 0; k < ROWS_PER_LANE; ++k) {
     const bool left =
-        mine[k] >= 0 && goes_left(bins[k], static_cast<int>(split.bin),
-                                  static_cast<int>(split.missing_bin), split.default_left != 0);
+        mine[k] >= 0 && goes_left(bins[k], split.bin, split.missing_bin, split.default_left != 0);
     lefts[k] = __ballot_sync(ALL_LANES, left);
     left_here += __popc(lefts[k]);
   }
@@ -87,14 +81,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // Every block adds up the counts of its node itself: cheaper than a launch of its own.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    place(int32_t* __restrict__ rows, const int32_t* __restrict__ scratch, const Split* plan,
+extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
+    place(int32_t* __restrict__ rows, const int32_t* __restrict__ scratch, const Division* plan,
           const int64_t* first_block, int64_t n_nodes, const int64_t* n_left) {
   const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
-  const Split split = plan[block.node];
+  const Division split = plan[block.node];
   const int64_t* counts = n_left + (blockIdx.x - block.index);
   int64_t before = 0, total = 0;
-  for (int64_t b = threadIdx.x; b < block.n_blocks; b += THREADS) {
+  for (int64_t b = threadIdx.x; b < block.n_blocks; b += PARTITION_THREADS) {
     before += b < block.index ? counts[b] : 0;
     total += counts[b];
   }
@@ -107,12 +101,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     sums[1] = total;
   }
   __syncthreads();
-  const int64_t begin = split.begin + block.index * BLOCK_ROWS;
-  const int64_t n_block = split.end - begin < BLOCK_ROWS ? split.end - begin : BLOCK_ROWS;
+  const int64_t begin = split.begin + block.index * PARTITION_ROWS;
+  const int64_t n_block = split.end - begin < PARTITION_ROWS ? split.end - begin : PARTITION_ROWS;
   const int64_t mine = counts[block.index];
   const int64_t left_to = split.begin + sums[0];
-  const int64_t right_to = split.begin + sums[1] + (block.index * BLOCK_ROWS - sums[0]);
+  const int64_t right_to = split.begin + sums[1] + (block.index * PARTITION_ROWS - sums[0]);
 #pragma unroll 4
-  for (int64_t i = threadIdx.x; i < n_block; i += THREADS)
+  for (int64_t i = threadIdx.x; i < n_block; i += PARTITION_THREADS)
     rows[i < mine ? left_to + i : right_to + i - mine] = scratch[begin + i];
 }

@@ -5,17 +5,13 @@
 // to finish compares what the node's blocks found, so the search is one launch.
 #include "blocks.h"
 #include "gain.h"
-#include "layouts.h"
+#include "plans.h"
 
 namespace bitgrove {
 
-constexpr int WARPS_PER_BLOCK = 8;
+constexpr int WARPS_PER_BLOCK = FEATURES_PER_BLOCK;
 constexpr int BINS_PER_LANE = BINS_PER_FEATURE / WARP;
 #define NO_GAIN (-__longlong_as_double(0x7FF0000000000000ll))
-
-struct NodeSums {
-  double grad, hess, min_hess;
-};
 
 // Candidate cuts of a feature in the order of ties: 2 * bin, plus 1 where missing goes right.
 struct Candidate {
@@ -72,7 +68,7 @@ BG_FN typename Layout::Sum running_sums(typename Layout::Sum* sums, int last_bin
 }
 
 BG_FN void consider(Candidate& best, double left_grad, double left_hess, int order,
-                    const NodeSums& node, double parent_score, const GainRules& rules) {
+                    const SearchNode& node, double parent_score, const GainRules& rules) {
   const double right_grad = node.grad - left_grad, right_hess = node.hess - left_hess;
   if (!(left_hess >= node.min_hess) || !(right_hess >= node.min_hess)) return;
   const double gain = split_gain(left_grad, left_hess, right_grad, right_hess, parent_score, rules);
@@ -95,7 +91,8 @@ BG_FN Candidate best_of_warp(Candidate best) {
 // The missing bin is the last one: running sums below it are of values alone.
 template <class Layout>
 BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_missing, int feature,
-                               const NodeSums& node, double parent_score, const GainRules& rules) {
+                               const SearchNode& node, double parent_score,
+                               const GainRules& rules) {
   const int lane = threadIdx.x % WARP, n_values = n_all - (has_missing ? 1 : 0);
   const typename Layout::Sum missing = running_sums<Layout>(sums, n_all - 1);
   const double miss_grad = static_cast<double>(Layout::grad(missing));
@@ -157,17 +154,12 @@ BG_FN SplitInfo best_of_blocks(const SplitInfo* found, int64_t n_blocks) {
   return at < n_blocks ? load(found + at) : best;
 }
 
-// The host waits for `reserved`: everything else is there before it.
+// The host waits for `ready`: everything else is there before it.
 BG_FN void tell_host(const SplitInfo& info, SplitInfo* result) {
   *result = info;
   __threadfence_system();
-  *static_cast<volatile int32_t*>(&result->reserved) = 1;
+  *static_cast<volatile int32_t*>(&result->ready) = 1;
 }
-
-struct SearchNode {
-  int64_t slot, sibling;  // sibling: the slot to take away first, or -1
-  NodeSums sums;
-};
 
 struct Features {
   const int64_t* bin_offset;
@@ -189,7 +181,7 @@ BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node,
   Sum sums[BINS_PER_LANE];
   load_bins<Layout>(slot, sibling, n_all, sums);
   return search_feature<Layout>(sums, n_all, features.has_missing[feature] != 0,
-                                static_cast<int>(feature), node.sums, parent_score, rules);
+                                static_cast<int>(feature), node, parent_score, rules);
 }
 
 template <class Layout>
@@ -199,7 +191,7 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
   const int64_t node = blockIdx.x / n_blocks, block = blockIdx.x % n_blocks;
   const int warp = threadIdx.x / WARP;
   const SearchNode mine = nodes[node];
-  const double parent_score = leaf_score(mine.sums.grad, mine.sums.hess, rules);
+  const double parent_score = leaf_score(mine.grad, mine.hess, rules);
   __shared__ SplitInfo of_warp[WARPS_PER_BLOCK];
   __shared__ bool is_last;
   const int64_t feature = features.first + block * WARPS_PER_BLOCK + warp;

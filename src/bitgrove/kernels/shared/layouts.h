@@ -132,16 +132,4 @@ BG_FN typename To::Sum convert(typename From::Sum sum) {
   return To::pack(From::grad(sum), From::hess(sum));
 }
 
-// The best split of a node: what comes back to Python, one per node and round.
-// `feature` is -1 where no split is allowed.
-struct SplitInfo {
-  double gain;
-  int64_t left_grad;
-  int64_t left_hess;
-  int32_t feature;
-  int32_t bin;
-  int32_t default_left;
-  int32_t reserved;
-};
-
 }  // namespace bitgrove

@@ -1,10 +1,11 @@
-// The rounds of one tree on a GPU: plans go up, counts and splits come back.
+// One tree on a GPU: plans go up, counts and splits come back.
 //
 // Results are written by the kernels straight into pinned memory of the host, which watches for
 // them: rows gone left are known, and the next kernels planned, while rows are still being moved.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cuda/driver.h"
@@ -13,7 +14,7 @@
 
 namespace bitgrove {
 
-struct RoundKernels {
+struct TreeKernels {
   Kernel divide, place, clear, subtract, find;
   Kernel build_narrow;  // 16 + 16 bits per bin in shared memory: for rows proved to fit
   Kernel build;         // for any rows of the packed width
@@ -26,54 +27,51 @@ struct DeviceMatrix {
 };
 
 // Memory that is used again in every round; `plan` and its twin on the host have plan_bytes.
-struct RoundBuffers {
+struct TreeBuffers {
   DeviceAddress rows = 0, counts = 0, progress = 0, found = 0, n_done = 0, plan = 0;
   uint64_t host_plan = 0, host_left = 0, host_splits = 0;  // pinned
   int64_t plan_bytes = 0, n_nodes = 0;
 };
 
-constexpr int64_t DIVISION_COLUMNS = 7, BUILD_COLUMNS = 6, SUBTRACTION_COLUMNS = 5;
-
 // Builds divided into blocks of rows; node i has the blocks [first_block[i], first_block[i + 1]).
 struct BlockPlan {
-  std::vector<int64_t> steps;  // builds, with this device's rows per block
+  std::vector<Build> builds;  // with this device's rows per block
   std::vector<int64_t> first_block;
   int words;  // of 32 bits, per bin in shared memory
 };
 
 // A plan proves that its rows per block cannot overflow its local width. One word takes that
 // promise for 16 bits; two and three words hold any rows of the packed widths they are used for.
-BlockPlan plan_blocks(const std::vector<int64_t>& builds, int half_bits, int64_t n_tiles,
+BlockPlan plan_blocks(std::span<const Build> builds, int half_bits, int64_t n_tiles,
                       int n_processors);
 
-class DeviceRounds {
+class CudaTree {
  public:
   Stream stream;
-  RoundKernels kernels;
+  TreeKernels kernels;
   DeviceMatrix matrix;
-  RoundBuffers buffers;
-  DeviceAddress pool = 0, packed = 0, rows = 0, allowed = 0;
-  int half_bits = 8;
+  TreeBuffers buffers;
+  DeviceAddress pool = 0, packed_rows = 0, rows = 0, allowed = 0;
+  int half_bits = 8;  // of the packed rows
   bool wide = false;  // 64 + 64 bits per bin of the pool
   int n_processors = 1;
   GainRules rules{};
 
-  // plan: as the frontier makes it. No rows are known to be zero here: all count as active.
-  std::vector<RowCounts> partition(const std::vector<int64_t>& plan);
-  void build(const std::vector<int64_t>& builds);
-  void subtract(const std::vector<int64_t>& subtractions, int64_t first_bin, int64_t last_bin);
-  std::vector<SplitInfo> find(const SearchPlan& plan, int64_t first, int64_t last);
+  // No rows are known to be zero here: all count as active.
+  std::vector<RowCounts> divide(std::span<const Division> divisions);
+  void build(std::span<const Build> builds);
+  void subtract(std::span<const Subtraction> subtractions, int64_t first_bin, int64_t last_bin);
+  // The best splits among the features [first, last).
+  std::vector<SplitInfo> find(std::span<const SearchNode> nodes, int64_t first, int64_t last);
   // A whole plan of the frontier, with the subtractions done on the way of the search.
   std::vector<SplitInfo> search(const SearchPlan& plan);
 
  private:
   class Upload;
-  struct SearchNode;
 
   int64_t slot_size() const { return matrix.n_bins * (wide ? 2 : 1); }
-  BlockPlan blocks_for(const std::vector<int64_t>& builds) const;
-  void launch_builds(const BlockPlan& plan, DeviceAddress steps, DeviceAddress first_block);
-  static std::vector<SearchNode> search_nodes(const SearchPlan& plan, bool subtract_here);
+  BlockPlan blocks_for(std::span<const Build> builds) const;
+  void launch_builds(const BlockPlan& plan, DeviceAddress builds, DeviceAddress first_block);
   void launch_search(DeviceAddress nodes, int64_t n_nodes, int64_t first, int64_t last);
   std::vector<SplitInfo> found_splits(int64_t n_nodes) const;
   template <class Ready>

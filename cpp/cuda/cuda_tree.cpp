@@ -1,5 +1,5 @@
-// See cuda_rounds.h.
-#include "cuda/rounds.h"
+// See cuda_tree.h.
+#include "cuda/cuda_tree.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,9 +11,6 @@
 namespace bitgrove {
 namespace {
 
-// These mirror the constants of the kernels.
-constexpr int64_t PARTITION_ROWS = 4096;
-constexpr int64_t FEATURES_PER_BLOCK = 8;
 // Bins of a slot that one block clears or subtracts.
 constexpr int64_t SLOT_PART = 2048;
 // Rows of a histogram block: enough that adding costs more than flushing, few enough to fill the
@@ -33,81 +30,75 @@ T* host_pointer(uint64_t address) {
 
 }  // namespace
 
-BlockPlan plan_blocks(const std::vector<int64_t>& builds, int half_bits, int64_t n_tiles,
+BlockPlan plan_blocks(std::span<const Build> builds, int half_bits, int64_t n_tiles,
                       int n_processors) {
-  BlockPlan plan{builds, {0}, 0};
-  const int64_t n_nodes = static_cast<int64_t>(builds.size()) / BUILD_COLUMNS;
-  const auto node = [&](int64_t i) { return plan.steps.data() + BUILD_COLUMNS * i; };
+  BlockPlan plan{{builds.begin(), builds.end()}, {0}, 0};
   int64_t n_rows = 0;
   bool narrow = true;
-  for (int64_t i = 0; i < n_nodes; ++i) {
-    const int64_t *step = node(i), size = step[1] - step[0];
+  for (const Build& step : builds) {
+    const int64_t size = step.end - step.begin;
     n_rows += size;
-    narrow = narrow && step[3] <= 16 && step[5] >= std::min(size, LEAST_NARROW_ROWS);
+    narrow =
+        narrow && step.local_width <= 16 && step.block_rows >= std::min(size, LEAST_NARROW_ROWS);
   }
   plan.words = half_bits == 32 ? 3 : narrow ? 1 : 2;
   const int64_t wanted = n_rows * n_tiles / (BLOCKS_PER_PROCESSOR * n_processors);
   int64_t limit = std::clamp(wanted, LEAST_ROWS, MOST_ROWS);
   if (plan.words == 3) limit = std::min(limit, MOST_SPLIT_ROWS);
-  for (int64_t i = 0; i < n_nodes; ++i) {
-    int64_t* step = node(i);
-    step[5] = plan.words == 1 ? std::min(limit, step[5]) : limit;
-    plan.first_block.push_back(plan.first_block.back() + blocks_of(step[1] - step[0], step[5]));
+  for (Build& step : plan.builds) {
+    step.block_rows = plan.words == 1 ? std::min(limit, step.block_rows) : limit;
+    const int64_t n_blocks = blocks_of(step.end - step.begin, step.block_rows);
+    plan.first_block.push_back(plan.first_block.back() + n_blocks);
   }
   return plan;
 }
 
-struct DeviceRounds::SearchNode {
-  int64_t slot, sibling;
-  double grad, hess, min_hess;
-};
-
 // Arrays side by side in the pinned plan, sent in one copy.
-class DeviceRounds::Upload {
+class CudaTree::Upload {
  public:
-  explicit Upload(const DeviceRounds& rounds) : rounds_(rounds) {}
+  explicit Upload(const CudaTree& tree) : tree_(tree) {}
 
   template <class T>
-  DeviceAddress add(const std::vector<T>& values) {
-    const size_t n_bytes = values.size() * sizeof(T), at = end_;
+  DeviceAddress add(std::span<const T> values) {
+    const size_t n_bytes = values.size_bytes(), at = end_;
     end_ += (n_bytes + 15) / 16 * 16;
-    if (static_cast<int64_t>(end_) > rounds_.buffers.plan_bytes)
+    if (static_cast<int64_t>(end_) > tree_.buffers.plan_bytes)
       throw std::length_error("a plan is larger than its buffer");
-    std::memcpy(host_pointer<uint8_t>(rounds_.buffers.host_plan) + at, values.data(), n_bytes);
-    return rounds_.buffers.plan + at;
+    std::memcpy(host_pointer<uint8_t>(tree_.buffers.host_plan) + at, values.data(), n_bytes);
+    return tree_.buffers.plan + at;
   }
   void send() const {
-    rounds_.stream.upload(rounds_.buffers.plan, host_pointer<uint8_t>(rounds_.buffers.host_plan),
-                          end_);
+    tree_.stream.upload(tree_.buffers.plan, host_pointer<uint8_t>(tree_.buffers.host_plan), end_);
   }
 
  private:
-  const DeviceRounds& rounds_;
+  const CudaTree& tree_;
   size_t end_ = 0;
 };
 
 // Waits until the device has written what is asked for; the stream is only asked now and then.
 template <class Ready>
-void DeviceRounds::watch(const Ready& ready) const {
+void CudaTree::watch(const Ready& ready) const {
   for (int64_t spins = 1; !ready(); ++spins)
     if (spins % SPINS_BETWEEN_CHECKS == 0 && !stream.is_busy() && !ready())
       throw std::runtime_error("the GPU finished its work without a result");
 }
 
-std::vector<RowCounts> DeviceRounds::partition(const std::vector<int64_t>& plan) {
-  const int64_t n_nodes = static_cast<int64_t>(plan.size()) / DIVISION_COLUMNS;
+std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
+  const auto n_nodes = static_cast<int64_t>(divisions.size());
   if (n_nodes > buffers.n_nodes)
     throw std::length_error("more nodes than the buffers have room for");
   auto* left = host_pointer<int64_t>(buffers.host_left);
   std::vector<int64_t> first_block{0};
   for (int64_t i = 0; i < n_nodes; ++i) {
-    const int64_t n_rows = plan[DIVISION_COLUMNS * i + 1] - plan[DIVISION_COLUMNS * i];
+    const int64_t n_rows = divisions[i].end - divisions[i].begin;
     left[i] = n_rows > 0 ? UNKNOWN : 0;
     first_block.push_back(first_block.back() + blocks_of(n_rows, PARTITION_ROWS));
   }
   if (first_block.back() > 0) {
     Upload upload(*this);
-    const DeviceAddress steps = upload.add(plan), firsts = upload.add(first_block);
+    const DeviceAddress steps = upload.add(divisions);
+    const DeviceAddress firsts = upload.add(std::span<const int64_t>(first_block));
     upload.send();
     const Grid grid{first_block.back()};
     stream.launch(kernels.divide, grid, rows, buffers.rows, matrix.columns, matrix.n_rows, steps,
@@ -122,74 +113,59 @@ std::vector<RowCounts> DeviceRounds::partition(const std::vector<int64_t>& plan)
   return found;
 }
 
-void DeviceRounds::launch_builds(const BlockPlan& plan, DeviceAddress steps,
-                                 DeviceAddress first_block) {
-  const int64_t n_nodes = static_cast<int64_t>(plan.first_block.size()) - 1,
+void CudaTree::launch_builds(const BlockPlan& plan, DeviceAddress builds,
+                             DeviceAddress first_block) {
+  const int64_t n_nodes = static_cast<int64_t>(plan.builds.size()),
                 n_blocks = plan.first_block.back();
   bool all_alone = true;  // a node's only block writes its sums, others add to zeros
   for (int64_t i = 0; i < n_nodes; ++i)
     all_alone = all_alone && plan.first_block[i + 1] - plan.first_block[i] == 1;
   if (!all_alone) {
     const int64_t parts = blocks_of(slot_size(), SLOT_PART);
-    stream.launch(kernels.clear, {n_nodes * parts}, pool, slot_size(), steps, first_block, parts);
+    stream.launch(kernels.clear, {n_nodes * parts}, pool, slot_size(), builds, first_block, parts);
   }
   if (n_blocks == 0) return;
   const Kernel& kernel = plan.words == 1 ? kernels.build_narrow : kernels.build;
   stream.launch(kernel, {n_blocks, TileView::n_tiles(static_cast<int>(matrix.n_features))}, pool,
                 matrix.n_bins, static_cast<int64_t>(wide), matrix.tiles, matrix.n_rows,
-                matrix.n_features, matrix.bin_offset, rows, packed, steps, first_block, n_nodes);
+                matrix.n_features, matrix.bin_offset, rows, packed_rows, builds, first_block,
+                n_nodes);
 }
 
-BlockPlan DeviceRounds::blocks_for(const std::vector<int64_t>& builds) const {
+BlockPlan CudaTree::blocks_for(std::span<const Build> builds) const {
   return plan_blocks(builds, half_bits, TileView::n_tiles(static_cast<int>(matrix.n_features)),
                      n_processors);
 }
 
-void DeviceRounds::build(const std::vector<int64_t>& builds) {
+void CudaTree::build(std::span<const Build> builds) {
   const BlockPlan plan = blocks_for(builds);
   Upload upload(*this);
-  const DeviceAddress steps = upload.add(plan.steps), first_block = upload.add(plan.first_block);
+  const DeviceAddress steps = upload.add(std::span<const Build>(plan.builds));
+  const DeviceAddress first_block = upload.add(std::span<const int64_t>(plan.first_block));
   upload.send();
   launch_builds(plan, steps, first_block);
   stream.wait();
 }
 
-void DeviceRounds::subtract(const std::vector<int64_t>& subtractions, int64_t first_bin,
-                            int64_t last_bin) {
+void CudaTree::subtract(std::span<const Subtraction> subtractions, int64_t first_bin,
+                        int64_t last_bin) {
   const int64_t per_bin = wide ? 2 : 1,
                 parts = blocks_of((last_bin - first_bin) * per_bin, SLOT_PART);
-  const int64_t n_pairs = static_cast<int64_t>(subtractions.size()) / SUBTRACTION_COLUMNS;
-  if (n_pairs * parts == 0) return;
+  const int64_t n_blocks = static_cast<int64_t>(subtractions.size()) * parts;
+  if (n_blocks == 0) return;
   Upload upload(*this);
   const DeviceAddress steps = upload.add(subtractions);
   upload.send();
-  stream.launch(kernels.subtract, {n_pairs * parts}, pool, slot_size(), steps, first_bin * per_bin,
+  stream.launch(kernels.subtract, {n_blocks}, pool, slot_size(), steps, first_bin * per_bin,
                 last_bin * per_bin, parts);
   stream.wait();
 }
 
-std::vector<DeviceRounds::SearchNode> DeviceRounds::search_nodes(const SearchPlan& plan,
-                                                                 bool subtract_here) {
-  std::vector<SearchNode> nodes;
-  size_t next = 0;  // a subtraction's node is searched in the order of subtractions
-  for (size_t i = 0; i < plan.slots.size(); ++i) {
-    const double* sums = plan.sums.data() + 3 * i;
-    nodes.push_back({plan.slots[i], -1, sums[0], sums[1], sums[2]});
-    if (!subtract_here || next == plan.subtractions.size() ||
-        plan.subtractions[next] != plan.slots[i])
-      continue;
-    nodes.back().sibling = plan.subtractions[next + 1];
-    next += SUBTRACTION_COLUMNS;
-  }
-  return nodes;
-}
-
-void DeviceRounds::launch_search(DeviceAddress nodes, int64_t n_nodes, int64_t first,
-                                 int64_t last) {
+void CudaTree::launch_search(DeviceAddress nodes, int64_t n_nodes, int64_t first, int64_t last) {
   if (n_nodes > buffers.n_nodes)
     throw std::length_error("more nodes than the buffers have room for");
   auto* splits = host_pointer<SplitInfo>(buffers.host_splits);
-  for (int64_t i = 0; i < n_nodes; ++i) splits[i].reserved = 0;
+  for (int64_t i = 0; i < n_nodes; ++i) splits[i].ready = 0;
   const int64_t n_blocks = blocks_of(last - first, FEATURES_PER_BLOCK);
   stream.launch(kernels.find, {n_nodes * n_blocks}, pool, slot_size(), nodes, matrix.bin_offset,
                 matrix.has_missing, allowed, first, last, rules.grad_scale, rules.hess_scale,
@@ -197,37 +173,39 @@ void DeviceRounds::launch_search(DeviceAddress nodes, int64_t n_nodes, int64_t f
                 buffers.n_done, buffers.host_splits);
 }
 
-std::vector<SplitInfo> DeviceRounds::found_splits(int64_t n_nodes) const {
+std::vector<SplitInfo> CudaTree::found_splits(int64_t n_nodes) const {
   auto* splits = host_pointer<SplitInfo>(buffers.host_splits);
   for (int64_t i = 0; i < n_nodes; ++i) {
-    watch([&] { return __atomic_load_n(&splits[i].reserved, __ATOMIC_ACQUIRE) != 0; });
-    splits[i].reserved = 0;
+    watch([&] { return __atomic_load_n(&splits[i].ready, __ATOMIC_ACQUIRE) != 0; });
+    splits[i].ready = 0;
   }
   return {splits, splits + n_nodes};
 }
 
-std::vector<SplitInfo> DeviceRounds::find(const SearchPlan& plan, int64_t first, int64_t last) {
-  if (first == last)
-    return std::vector<SplitInfo>(plan.slots.size(), NO_SPLIT);  // more ranks than features
-  const auto nodes = search_nodes(plan, false);
+std::vector<SplitInfo> CudaTree::find(std::span<const SearchNode> nodes, int64_t first,
+                                      int64_t last) {
+  const auto n_nodes = static_cast<int64_t>(nodes.size());
+  if (first == last) return std::vector<SplitInfo>(n_nodes, NO_SPLIT);  // more ranks than features
+  std::vector<SearchNode> complete(nodes.begin(), nodes.end());
+  for (SearchNode& node : complete) node.sibling = -1;  // was taken away already
   Upload upload(*this);
-  const DeviceAddress searched = upload.add(nodes);
+  const DeviceAddress searched = upload.add(std::span<const SearchNode>(complete));
   upload.send();
-  launch_search(searched, static_cast<int64_t>(nodes.size()), first, last);
-  return found_splits(static_cast<int64_t>(nodes.size()));
+  launch_search(searched, n_nodes, first, last);
+  return found_splits(n_nodes);
 }
 
-std::vector<SplitInfo> DeviceRounds::search(const SearchPlan& plan) {
+std::vector<SplitInfo> CudaTree::search(const SearchPlan& plan) {
   const BlockPlan blocks = blocks_for(plan.builds);
-  const auto nodes = search_nodes(plan, true);
+  const auto n_nodes = static_cast<int64_t>(plan.nodes.size());
   Upload upload(*this);
-  const DeviceAddress steps = upload.add(blocks.steps),
-                      first_block = upload.add(blocks.first_block);
-  const DeviceAddress searched = upload.add(nodes);
+  const DeviceAddress steps = upload.add(std::span<const Build>(blocks.builds));
+  const DeviceAddress first_block = upload.add(std::span<const int64_t>(blocks.first_block));
+  const DeviceAddress searched = upload.add(std::span<const SearchNode>(plan.nodes));
   upload.send();
   launch_builds(blocks, steps, first_block);
-  launch_search(searched, static_cast<int64_t>(nodes.size()), 0, matrix.n_features);
-  return found_splits(static_cast<int64_t>(nodes.size()));
+  launch_search(searched, n_nodes, 0, matrix.n_features);
+  return found_splits(n_nodes);
 }
 
 }  // namespace bitgrove

@@ -1,0 +1,136 @@
+// See records.h. A record's fields are named here once more, and checked against its size.
+#include "bindings/records.h"
+
+#include <initializer_list>
+#include <type_traits>
+
+namespace bitgrove {
+namespace {
+
+template <class T>
+constexpr const char* format_of() {
+  if constexpr (std::is_same_v<T, double>) return "<f8";
+  if constexpr (std::is_same_v<T, int64_t>) return "<i8";
+  if constexpr (std::is_same_v<T, int32_t>) return "<i4";
+  if constexpr (std::is_same_v<T, uint32_t>) return "<u4";
+  if constexpr (std::is_same_v<T, uint8_t>) return "u1";
+}
+
+struct Field {
+  const char *name, *format;
+  size_t offset, size;
+};
+
+#define BG_FIELD(RECORD, NAME) \
+  Field { #NAME, format_of<decltype(RECORD::NAME)>(), offsetof(RECORD, NAME), sizeof(RECORD::NAME) }
+// BG_FIELD of each name, by the preprocessor's own rescanning: enough for 15 of them.
+#define BG_EXPAND(...) BG_EXPAND_4(BG_EXPAND_4(BG_EXPAND_4(BG_EXPAND_4(__VA_ARGS__))))
+#define BG_EXPAND_4(...) BG_EXPAND_1(BG_EXPAND_1(BG_EXPAND_1(BG_EXPAND_1(__VA_ARGS__))))
+#define BG_EXPAND_1(...) __VA_ARGS__
+#define BG_EACH(RECORD, NAME, ...) \
+  BG_FIELD(RECORD, NAME), __VA_OPT__(BG_EACH_AGAIN BG_PARENS(RECORD, __VA_ARGS__))
+#define BG_PARENS ()
+#define BG_EACH_AGAIN() BG_EACH
+#define BG_RECORD(RECORD, ...) \
+  add<RECORD>(dtypes, #RECORD, {BG_EXPAND(BG_EACH(RECORD, __VA_ARGS__))})
+
+// Kept for the life of the process: an array of the core may outlive the module.
+nb::handle make_dtype(std::initializer_list<Field> fields, size_t size) {
+  nb::list described;
+  size_t end = 0;
+  for (const Field& field : fields) {
+    require(field.offset == end, "a record's fields are not named in their order");
+    end += field.size;
+    described.append(nb::make_tuple(field.name, field.format));
+  }
+  require(end == size, "a record has a field without a name");
+  return nb::object(nb::module_::import_("numpy").attr("dtype")(described)).release();
+}
+
+template <class Record>
+nb::handle& kept_dtype() {
+  static nb::handle dtype;
+  return dtype;
+}
+
+template <class Record>
+void add(nb::dict& all, const char* name, std::initializer_list<Field> fields) {
+  kept_dtype<Record>() = make_dtype(fields, sizeof(Record));
+  all[name] = kept_dtype<Record>();
+}
+
+}  // namespace
+
+#define BG_RECORDS(X) \
+  X(RowCounts)        \
+  X(GradientSums)     \
+  X(RowTotals)        \
+  X(Division)         \
+  X(Build)            \
+  X(Subtraction)      \
+  X(SearchNode)       \
+  X(SplitInfo)        \
+  X(HistogramPart)    \
+  X(BinnedSplit)      \
+  X(ForestSplit)
+
+#define BG_DTYPE_OF(RECORD)       \
+  template <>                     \
+  nb::handle dtype_of<RECORD>() { \
+    return kept_dtype<RECORD>();  \
+  }
+BG_RECORDS(BG_DTYPE_OF)
+
+std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype) {
+  if (!array.attr("dtype").equal(dtype) || nb::cast<int>(array.attr("ndim")) != 1)
+    throw nb::type_error("an array of other records");
+  Py_buffer view;
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) throw nb::python_error();
+  // The caller holds the array itself, which owns the memory.
+  const std::span<const std::byte> bytes{static_cast<const std::byte*>(view.buf),
+                                         static_cast<size_t>(view.len)};
+  PyBuffer_Release(&view);
+  return bytes;
+}
+
+nb::object new_records(const void* records, size_t n_records, size_t record_bytes,
+                       nb::handle dtype) {
+  static const nb::handle empty = nb::object(nb::module_::import_("numpy").attr("empty")).release();
+  nb::object array = empty(n_records, dtype);
+  Py_buffer view;
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_WRITABLE) != 0) throw nb::python_error();
+  if (n_records > 0) std::memcpy(view.buf, records, n_records * record_bytes);
+  PyBuffer_Release(&view);
+  return array;
+}
+
+void init_records(nb::module_& m) {
+  nb::dict dtypes;
+  BG_RECORD(RowCounts, active, zero);
+  BG_RECORD(GradientSums, grad, hess);
+  BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows);
+  BG_RECORD(Division, begin, first_zero, end, feature, bin, missing_bin, default_left);
+  BG_RECORD(Build, begin, end, block_rows, slot, local_width, total_width, reserved);
+  BG_RECORD(Subtraction, parent_slot, built_slot, parent_width, built_width, out_width);
+  BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess);
+  BG_RECORD(SplitInfo, gain, left_grad, left_hess, feature, bin, default_left, ready);
+  BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
+  BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, reserved);
+  BG_RECORD(ForestSplit, threshold, feature, left, right, reserved);
+  m.attr("dtypes") = dtypes;
+  nb::dict constants;
+#define BG_CONSTANT(NAME) constants[#NAME] = NAME
+  BG_CONSTANT(DEFAULT_LEFT_BIT);
+  BG_CONSTANT(THREADS);
+  BG_CONSTANT(PARTITION_THREADS);
+  BG_CONSTANT(BUILD_THREADS);
+  BG_CONSTANT(WIDE_BUILD_THREADS);
+  BG_CONSTANT(RANK_THREADS);
+  BG_CONSTANT(PARTITION_ROWS);
+  BG_CONSTANT(FEATURES_PER_BLOCK);
+  BG_CONSTANT(BIN_ROWS);
+  BG_CONSTANT(WORD_BYTES);
+  m.attr("constants") = constants;
+}
+
+}  // namespace bitgrove

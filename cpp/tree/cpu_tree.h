@@ -1,0 +1,49 @@
+// One tree on the CPU: its arrays, and the verbs that work on them.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "gain.h"
+#include "tree/frontier.h"
+#include "tree/histogram.h"
+#include "tree/partition.h"
+#include "tree/splits.h"
+
+namespace bitgrove {
+
+struct CpuTree {
+  PoolView pool;
+  HistogramSource source;
+  PartitionSource division;
+  SplitFeatures features;  // all of them
+  GainRules rules;
+  int n_threads;
+  Simd simd;
+
+  BinRange all_bins() const { return {0, features.bin_offset[features.n_features]}; }
+
+  void build(std::span<const Build> builds) const {
+    build_histograms(builds, pool, source, n_threads, simd);
+  }
+  void subtract(std::span<const Subtraction> subtractions, BinRange bins) const {
+    subtract_histograms(subtractions, pool, bins, source.packed, n_threads, simd);
+  }
+  // The best splits among the features [first, last).
+  std::vector<SplitInfo> find(std::span<const SearchNode> nodes, int first, int last) const {
+    SplitFeatures searched = features;
+    searched.first = first;
+    searched.last = last;
+    return find_splits(nodes, pool, searched, rules, source.packed, n_threads, simd);
+  }
+  std::vector<SplitInfo> search(const SearchPlan& plan) const {
+    build(plan.builds);
+    subtract(plan.subtractions, all_bins());
+    return find(plan.nodes, 0, features.n_features);
+  }
+  std::vector<RowCounts> divide(std::span<const Division> divisions) const {
+    return divide_rows(divisions, division, n_threads, simd);
+  }
+};
+
+}  // namespace bitgrove

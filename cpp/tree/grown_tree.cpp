@@ -1,0 +1,58 @@
+// See grown_tree.h.
+#include "tree/grown_tree.h"
+
+#include <stdexcept>
+#include <utility>
+
+namespace bitgrove {
+namespace {
+
+void add_split(GrownSplits& splits, const FrontierNode& node, int64_t left_rows,
+               const CutTables& cuts, double hess_scale) {
+  const SplitInfo& split = node.split;
+  if (split.feature < 0 || split.feature >= cuts.n_features || split.bin < 0 ||
+      split.bin >= cuts.cut_offset[split.feature + 1] - cuts.cut_offset[split.feature])
+    throw std::invalid_argument("bitgrove core: split out of range");
+  // Where training had no missing value, missing goes with the majority.
+  const bool majority_left = 2 * left_rows >= node.all.both();
+  splits.feature.push_back(split.feature);
+  splits.bin.push_back(static_cast<uint8_t>(split.bin));
+  splits.threshold.push_back(cuts.cut_values[cuts.cut_offset[split.feature] + split.bin]);
+  splits.default_left.push_back(cuts.has_missing[split.feature] ? split.default_left
+                                                                : majority_left);
+  splits.gain.push_back(split.gain);
+  splits.rows.push_back(node.all.both());
+  splits.hess.push_back(static_cast<double>(node.hess) * hess_scale);
+}
+
+// Returns ~leaf.
+int32_t add_leaf(GrownLeaves& leaves, const FrontierNode& leaf) {
+  leaves.rows.push_back(leaf.all.both());
+  leaves.begin.push_back(leaf.begin);
+  leaves.end.push_back(leaf.begin + leaf.local.both());
+  leaves.sums.push_back({leaf.grad, leaf.hess});
+  return -static_cast<int32_t>(leaves.rows.size());
+}
+
+}  // namespace
+
+GrownTree finish_tree(const Frontier& frontier, const CutTables& cuts, double hess_scale) {
+  const std::vector<int>& taken = frontier.taken();
+  const std::vector<FrontierNode>& nodes = frontier.nodes();
+  std::vector<int> split_of(nodes.size(), -1);
+  for (size_t i = 0; i < taken.size(); ++i) split_of[taken[i]] = static_cast<int>(i);
+  GrownTree tree;
+  for (int id : taken) {
+    const FrontierNode& node = nodes[id];
+    const int left = node.first_child, right = left + 1;
+    add_split(tree.splits, node, nodes[left].all.both(), cuts, hess_scale);
+    for (auto [links, child] :
+         {std::pair{&tree.splits.left, left}, std::pair{&tree.splits.right, right}})
+      links->push_back(split_of[child] >= 0 ? split_of[child]
+                                            : add_leaf(tree.leaves, nodes[child]));
+  }
+  if (taken.empty()) add_leaf(tree.leaves, nodes[0]);
+  return tree;
+}
+
+}  // namespace bitgrove

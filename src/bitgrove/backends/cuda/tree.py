@@ -1,0 +1,236 @@
+"""One tree on the GPU: its pool, its rounds and its leaves.
+
+Owns CudaPool (histograms of one width, 32 + 32 or 64 + 64 bits, and the core's CudaTree with the
+buffers that every tree uses again) and CudaTreeWork.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove import _core
+from bitgrove.backends.base import Exchange, HistogramPool, RootSums, TreeInputs
+from bitgrove.backends.core_tree import CoreTree
+from bitgrove.backends.cuda.device import Device, blocks_of, on_device
+from bitgrove.backends.cuda.matrix import CudaMatrix
+from bitgrove.backends.cuda.memory import PinnedMemory, address_of
+from bitgrove.backends.host_slots import HostSlots
+from bitgrove.kernels.plans import (
+    BUILD,
+    DIVISION,
+    GRADIENT_SUMS,
+    SEARCH_NODE,
+    SPLIT_INFO,
+    Records,
+    records,
+)
+from bitgrove.model.tree import Tree
+
+I64 = NDArray[np.int64]
+_C = _core.constants
+# A round sends divisions, or builds and searches; each kind with one number per node beside it.
+_PLAN_BYTES_PER_NODE = max(DIVISION.itemsize, BUILD.itemsize + SEARCH_NODE.itemsize) + 2 * 8
+_PLAN_PADDING = 128
+# Rows of a part of an average leaf: many, so that a thread has several loads under way, but not so
+# many that blocks are too few for a GPU. The largest leaf's parts must not keep the others waiting.
+_LEAST_PART, _MOST_PART, _LARGEST_PART, _ENOUGH_BLOCKS = 256, 1024, 16384, 1024
+_MOST_PARTS = 65535  # the limit of a grid's second axis
+
+
+class CudaPool:
+    """storage: (n_slots, n_bins) of 32 + 32 bits packed, or (n_slots, n_bins, 2) of 64 bits."""
+
+    def __init__(
+        self, device: Device, matrix: CudaMatrix, n_slots: int, half_bits: int, num_leaves: int
+    ) -> None:
+        self.device, self.matrix, self.n_slots = device, matrix, n_slots
+        self.half_bits = 32 if half_bits <= 32 else 64
+        n_bins = int(matrix.mapper.bin_offset[-1])
+        shape = (n_slots, n_bins) if self.half_bits == 32 else (n_slots, n_bins, 2)
+        self.storage = device.memory.empty(shape, np.int64)
+        self._allowed: tuple[Any, Any] = (None, None)  # on the host, on the device
+        self.tree = tree = _core.CudaTree()
+        tree.stream, tree.n_processors = device.stream, device.n_processors
+        tree.pool, tree.wide = address_of(self.storage), self.half_bits == 64
+        self._add_matrix(tree.matrix)
+        self._add_buffers(tree.buffers, max(n_slots, num_leaves))
+        self._add_kernels(tree.kernels)
+
+    def _add_matrix(self, bins: Any) -> None:
+        matrix, mapper, upload = self.matrix, self.matrix.mapper, self.device.memory.upload
+        self._tables = (upload(mapper.bin_offset), upload(mapper.has_missing))
+        bins.tiles, bins.columns = address_of(matrix.tiles), address_of(matrix.columns)
+        bins.bin_offset, bins.has_missing = map(address_of, self._tables)
+        bins.n_rows, bins.n_features = matrix.n_rows, mapper.n_features
+        bins.n_bins = int(mapper.bin_offset[-1])
+
+    def _add_buffers(self, buffers: Any, n_nodes: int) -> None:
+        """Room for rounds of at most n_nodes nodes, and what they share."""
+        memory, n_rows = self.device.memory, self.matrix.n_rows
+        n_blocks = n_rows // _C["PARTITION_ROWS"] + n_nodes
+        n_found = n_nodes * -(-self.matrix.mapper.n_features // _C["FEATURES_PER_BLOCK"])
+        plan_bytes = n_nodes * _PLAN_BYTES_PER_NODE + _PLAN_PADDING
+        self._buffers = {
+            "plan": memory.zeros(plan_bytes, np.uint8),
+            "rows": memory.zeros(n_rows, np.int32),
+            "counts": memory.zeros(n_blocks, np.int64),
+            "progress": memory.zeros(n_nodes, np.uint64),
+            "found": memory.zeros(n_found * SPLIT_INFO.itemsize, np.uint8),
+            "n_done": memory.zeros(n_nodes, np.uint32),
+        }
+        for name, array in self._buffers.items():
+            setattr(buffers, name, address_of(array))
+        buffers.n_nodes, buffers.plan_bytes = n_nodes, plan_bytes
+        left_bytes = -(-n_nodes // 2) * 16
+        self._pinned = PinnedMemory(self.device.cupy)
+        n_bytes = plan_bytes + left_bytes + n_nodes * SPLIT_INFO.itemsize
+        buffers.host_plan = self._pinned.at_least(n_bytes)
+        buffers.host_left = buffers.host_plan + plan_bytes
+        buffers.host_splits = buffers.host_left + left_bytes
+
+    def _add_kernels(self, kernels: Any) -> None:
+        get, threads = self.device.kernels.get, _C["THREADS"]
+        for name in ("divide", "place"):
+            setattr(kernels, name, get("partition", name, _C["PARTITION_THREADS"]))
+        kernels.clear = get("histogram", "clear_slots", threads)
+        kernels.subtract = get("histogram", "subtract_slots", threads)
+        kernels.find = get("split", f"find_splits_{self.half_bits}", threads)
+
+    def use_packed(self, packed: Any) -> None:
+        """The packed rows of a tree, and the kernels for their width."""
+        tree, get, word = self.tree, self.device.kernels.get, _C["WORD_BYTES"]
+        tree.packed_rows = address_of(packed)
+        half_bits = packed.dtype.itemsize * 4
+        if tree.half_bits == half_bits and tree.kernels.build.is_set:
+            return
+        tree.half_bits = half_bits
+        if half_bits == 32:
+            threads = _C["WIDE_BUILD_THREADS"]
+            tree.kernels.build = get("histogram", "build_3_32", threads, 3 * word)
+            return
+        threads = _C["BUILD_THREADS"]
+        narrow = get("histogram", f"build_1_{half_bits}", threads, word)
+        tree.kernels.build_narrow = narrow
+        tree.kernels.build = get("histogram", f"build_2_{half_bits}", threads, 2 * word)
+
+    def allow(self, allowed: NDArray[np.uint8]) -> None:
+        """The features that may be split on; most trees have those of the tree before."""
+        known, _ = self._allowed
+        if known is None or not np.array_equal(known, allowed):
+            self._allowed = (allowed.copy(), self.device.memory.upload(allowed))
+            self.tree.allowed = address_of(self._allowed[1])
+
+    @on_device
+    def on_host(self, slots: I64) -> HostSlots:
+        with self.device.memory.in_use():
+            copies: I64 = self.device.cupy.asnumpy(self.storage[self.device.cupy.asarray(slots)])
+        memory = copies.reshape(len(slots), -1).view(np.uint8)
+        return HostSlots(memory, width=self.half_bits, slots=slots)
+
+    @on_device
+    def put_back(self, host: HostSlots) -> None:
+        cupy, shape = self.device.cupy, (-1, *self.storage.shape[1:])
+        with self.device.memory.in_use():
+            sums = cupy.asarray(host.memory.view(np.int64).reshape(shape))
+            self.storage[cupy.asarray(host.slots)] = sums
+
+
+class CudaTreeWork(CoreTree):
+    """The verbs of the core's CudaTree, with the device current, and the leaves' kernels."""
+
+    pool: CudaPool
+
+    def __init__(self, pool: CudaPool, inputs: TreeInputs) -> None:
+        self.pool, self.device, self._inputs = pool, pool.device, inputs
+        packed, rows = inputs.packed, inputs.rows
+        sums = packed.totals if len(rows) == pool.matrix.n_rows else self._row_sums()
+        self.root = RootSums(int(sums["grad"]), int(sums["hess"]), len(rows), 0)
+        self._core = self._core_on(pool, inputs.allowed)
+
+    def _core_on(self, pool: Any, allowed: NDArray[np.uint8]) -> Any:
+        pool.allow(allowed)
+        pool.use_packed(self._inputs.packed.values)
+        tree = pool.tree
+        tree.rows = address_of(self._inputs.rows)
+        tree.rules = _core.GainRules(**self._inputs.rules._asdict())
+        return tree
+
+    def _row_sums(self) -> np.void:
+        device, packed, rows = self.device, self._inputs.packed.values, self._inputs.rows
+        (sums,) = device.mailbox.send(records(GRADIENT_SUMS, 1))
+        kernel, grid = f"sum_rows_{packed.dtype.itemsize * 4}", device.grid(len(rows))
+        data = (address_of(packed), address_of(rows), len(rows))
+        device.launch("quantize", kernel, grid, *data, sums)
+        return device.mailbox.fetch(sums, (1,), GRADIENT_SUMS)[0]
+
+    @on_device
+    def grow(
+        self, frontier: Any, alpha: float, missing_bin: I64, exchange: Exchange | None
+    ) -> None:
+        super().grow(frontier, alpha, missing_bin, exchange)
+
+    @on_device
+    def search(self, plan: Any, exchange: Exchange | None = None) -> Records:
+        return super().search(plan, exchange)
+
+    @on_device
+    def find(
+        self,
+        nodes: Records,
+        features: tuple[int, int],
+        pool: HistogramPool | None = None,
+        allowed: NDArray[np.uint8] | None = None,
+    ) -> Records:
+        return super().find(nodes, features, pool, allowed)
+
+    @on_device
+    def divide(self, divisions: Records) -> Records:
+        return super().divide(divisions)
+
+    def set_leaves(self, begins: I64, ends: I64) -> None:
+        self._begins, self._ends = begins, ends  # its kernels read row lists
+
+    def _leaf_grid(self) -> tuple[int, int]:
+        """Blocks for the kernels over leaves: every leaf is cut into the same number of parts."""
+        sizes = self._ends - self._begins
+        n_rows, largest = int(sizes.sum()), int(sizes.max())
+        part_rows = min(max(n_rows // _ENOUGH_BLOCKS, _LEAST_PART), _MOST_PART)
+        n_parts = max(n_rows // (len(sizes) * part_rows), largest // _LARGEST_PART, 1)
+        return len(sizes), min(n_parts, _MOST_PARTS)
+
+    @on_device
+    def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Records:
+        zeros = records(GRADIENT_SUMS, len(self._begins))
+        *ranges, sums = self.device.mailbox.send(self._begins, self._ends, zeros)
+        rows = (address_of(self._inputs.rows), *ranges)
+        data = (address_of(grad), address_of(hess), *map(float, units), sums)
+        self.device.launch("leaves", "leaf_sums", self._leaf_grid(), *rows, *data)
+        return self.device.mailbox.fetch(sums, zeros.shape, GRADIENT_SUMS)
+
+    @on_device
+    def add_tree(self, scores: Any, tree: Tree) -> None:
+        device, rows, n_rows = self.device, self._inputs.rows, len(scores)
+        *ranges, values = device.mailbox.send(self._begins, self._ends, tree.leaf_value)
+        args = (address_of(scores), address_of(rows), *ranges, values)
+        device.launch("leaves", "add_leaf_values", self._leaf_grid(), *args)
+        if len(rows) < n_rows:
+            with device.memory.in_use():
+                out = device.cupy.ones(n_rows, dtype=np.uint8)
+                out[rows] = 0
+                left_out = device.cupy.flatnonzero(out).astype(np.int32)
+            walk_tree(device, scores, self.pool.matrix, tree, left_out)
+
+
+def walk_tree(device: Device, scores: Any, matrix: CudaMatrix, tree: Tree, rows: Any) -> None:
+    """Adds a tree to the scores of binned rows: all (None), or the listed ones."""
+    n_rows = matrix.n_rows if rows is None else len(rows)
+    if n_rows == 0:
+        return
+    splits = tree.binned_splits(matrix.mapper.missing_bin)
+    nodes, values = device.mailbox.send(splits, tree.leaf_value)
+    columns = (address_of(matrix.columns), matrix.columns.shape[1])
+    walk = (*columns, nodes, tree.n_splits, values, address_of(rows), n_rows)
+    device.launch("leaves", "add_tree", (blocks_of(n_rows), 1), address_of(scores), *walk)

@@ -1,0 +1,182 @@
+"""Best-first growth, one leaf at a time: the oracle of cpp/tree/frontier.cpp.
+
+Of all leaves that have a split, the one of the largest gain is divided (of equals the one that was
+found first), until the tree has its leaves. Both children's histograms are built from their rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.kernels.plans import (
+    BUILD,
+    DIVISION,
+    GRADIENT_SUMS,
+    SEARCH_NODE,
+    SUBTRACTION,
+    Records,
+    records,
+)
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+_WIDTH = 64
+
+
+@dataclass(eq=False)
+class Node:
+    begin: int  # this rank's rows
+    end: int
+    n_rows: int  # on all ranks
+    depth: int
+    grad: int
+    hess: int
+    split: Any = None  # a SplitInfo, once it was searched and has one
+    children: tuple[Node, Node] | None = None
+
+
+class SearchPlan(NamedTuple):
+    builds: Records
+    subtractions: Records  # none
+    nodes: Records
+
+
+class BestFirst:
+    """Tells what to search and to divide next; has the interface of _core.Frontier."""
+
+    def __init__(
+        self,
+        *,
+        n_slots: int,
+        num_leaves: int,
+        max_depth: int,
+        min_child_samples: float,
+        min_child_hess: float,
+        widths: Any,
+    ) -> None:
+        self.num_leaves, self.max_depth = num_leaves, max_depth
+        self.min_child_samples, self.min_child_hess = min_child_samples, min_child_hess
+        self.taken: list[Node] = []
+        self._waiting: list[Node] = []  # leaves with a split, in the order they were found
+        self._new: list[Node] = []
+        self._n_built = 0
+
+    def start(
+        self, *, grad: int, hess: int, all_rows: tuple[int, int], local_rows: tuple[int, int]
+    ) -> None:
+        self.root = Node(0, sum(local_rows), sum(all_rows), 0, grad, hess)
+        self._new = [self.root]
+
+    def least_hess(self, node: Node) -> float:
+        """Of a child: by weight, and by samples as a share of the node's hessian."""
+        by_samples = (self.min_child_samples - 0.5) * float(node.hess) / float(max(node.n_rows, 1))
+        largest = max(by_samples, self.min_child_hess)
+        return max(float(ceil(largest)) if largest < np.inf else np.inf, 1.0)
+
+    def _can_split(self, node: Node) -> bool:
+        deep = self.max_depth > 0 and node.depth >= self.max_depth
+        return not deep and float(node.hess) >= 2.0 * self.least_hess(node)
+
+    def next_search(self) -> SearchPlan | None:
+        self._searched = [node for node in self._new if self._can_split(node)]
+        self._new = []
+        if not self._searched:
+            return None
+        n = len(self._searched)
+        self._n_built += n
+        slots = np.arange(n)
+        return SearchPlan(
+            records(
+                BUILD, n, slot=slots, block_rows=1, local_width=_WIDTH, total_width=_WIDTH,
+                begin=[node.begin for node in self._searched],
+                end=[node.end for node in self._searched],
+            ),
+            records(SUBTRACTION, 0),
+            records(
+                SEARCH_NODE, n, slot=slots, width=_WIDTH, sibling=-1,
+                grad=[float(node.grad) for node in self._searched],
+                hess=[float(node.hess) for node in self._searched],
+                min_hess=[self.least_hess(node) for node in self._searched],
+            ),
+        )  # fmt: skip
+
+    def record(self, found: Records) -> None:
+        for node, split in zip(self._searched, found, strict=True):
+            if split["gain"] > 0.0:
+                node.split = split.copy()
+                self._waiting.append(node)
+
+    def next_batch(self, alpha: float, missing_bin: I64) -> Records:
+        """The division of the best leaf; none when the tree is done."""
+        if not self._waiting or len(self.taken) == self.num_leaves - 1:
+            return records(DIVISION, 0)
+        best = max(self._waiting, key=lambda node: node.split["gain"])  # the first of equals
+        self._waiting.remove(best)
+        self.taken.append(best)
+        feature = int(best.split["feature"])
+        return records(
+            DIVISION, 1, begin=best.begin, first_zero=best.end, end=best.end, feature=feature,
+            bin=best.split["bin"], missing_bin=missing_bin[feature],
+            default_left=best.split["default_left"],
+        )  # fmt: skip
+
+    def divide(self, local_left: Records, all_left: Records) -> None:
+        node, split = self.taken[-1], self.taken[-1].split
+        middle = node.begin + int(local_left["active"][0] + local_left["zero"][0])
+        n_left = int(all_left["active"][0] + all_left["zero"][0])
+        grad, hess, depth = int(split["left_grad"]), int(split["left_hess"]), node.depth + 1
+        left = Node(node.begin, middle, n_left, depth, grad, hess)
+        right = Node(
+            middle, node.end, node.n_rows - n_left, depth, node.grad - grad, node.hess - hess
+        )
+        node.children = (left, right)
+        self._new = [left, right]
+
+    def finish(
+        self, cut_values: F64, cut_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
+    ) -> dict[str, Any]:
+        """The fields of a GrownTree."""
+        number = {id(node): i for i, node in enumerate(self.taken)}
+        leaves: list[Node] = []
+        links: tuple[list[int], list[int]] = ([], [])
+        for node in self.taken:
+            assert node.children is not None
+            for side, child in zip(links, node.children, strict=True):
+                if id(child) not in number:
+                    leaves.append(child)
+                side.append(number.get(id(child), -len(leaves)))
+        leaves = leaves or [self.root]
+        splits = [node.split for node in self.taken]
+        feature = np.array([split["feature"] for split in splits], dtype=np.int32)
+        split_bin = np.array([split["bin"] for split in splits], dtype=np.uint8)
+        sums = [(leaf.grad, leaf.hess) for leaf in leaves]
+        return {
+            "feature": feature,
+            "split_bin": split_bin,
+            "threshold": cut_values[cut_offset[feature] + split_bin],
+            "default_left": np.array([_default(n, has_missing) for n in self.taken], np.uint8),
+            "left": np.array(links[0], dtype=np.int32),
+            "right": np.array(links[1], dtype=np.int32),
+            "gain": np.array([split["gain"] for split in splits], dtype=np.float64),
+            "split_rows": np.array([node.n_rows for node in self.taken], dtype=np.int64),
+            "split_hess": np.array([float(n.hess) * hess_scale for n in self.taken], np.float64),
+            "leaf_rows": np.array([leaf.n_rows for leaf in leaves], dtype=np.int64),
+            "leaf_begin": np.array([leaf.begin for leaf in leaves], dtype=np.int64),
+            "leaf_end": np.array([leaf.end for leaf in leaves], dtype=np.int64),
+            "leaf_sums": np.array(sums, dtype=GRADIENT_SUMS),
+            "n_rounds": len(self.taken) + 1,
+            "widths_used": [0, 0, 0, self._n_built],
+        }
+
+
+def _default(node: Node, has_missing: NDArray[np.uint8]) -> bool:
+    """Where training had no missing value, missing goes with the majority."""
+    assert node.children is not None
+    if has_missing[node.split["feature"]]:
+        return bool(node.split["default_left"])
+    return 2 * node.children[0].n_rows >= node.n_rows

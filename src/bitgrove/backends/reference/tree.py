@@ -1,0 +1,145 @@
+"""One tree in plain NumPy: bins, histograms of int64, and the verbs that grow it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.backends.base import Exchange, RootSums, TreeInputs, TreeWork
+from bitgrove.backends.host_slots import HostSlots
+from bitgrove.backends.reference.search import leaf_score, search_feature
+from bitgrove.data.binning import BinMapper
+from bitgrove.kernels.plans import GRADIENT_SUMS, ROW_COUNTS, Records, no_splits, records
+from bitgrove.model.tree import Tree
+
+Array = NDArray[Any]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+_GAIN_NOISE = 1e-12
+
+
+@dataclass(eq=False)
+class ReferenceMatrix:
+    n_rows: int
+    mapper: BinMapper
+    missing: NDArray[np.uint8]
+    bins: NDArray[np.uint8]  # (n_features, n_rows)
+
+    def prepare(self, mapper: BinMapper) -> None:
+        self.mapper = mapper
+
+    def goes_left(self, feature: Any, rows: Any, split_bin: Any, default_left: Any) -> Any:
+        """Whether rows go left at a split; missing values go where the split says."""
+        bins = self.bins[feature, rows]
+        is_missing = bins == self.mapper.missing_bin[feature]
+        return np.where(is_missing, default_left == 1, bins <= split_bin)
+
+    def walk_tree(self, scores: F64, tree: Tree, rows: Array) -> None:
+        """Adds to the scores of the rows the values of the leaves that they reach."""
+        node = np.full(len(rows), 0 if tree.n_splits else -1)
+        while (active := np.flatnonzero(node >= 0)).size:
+            at = node[active]
+            feature, split_bin = tree.feature[at], tree.split_bin[at]
+            left = self.goes_left(feature, rows[active], split_bin, tree.default_left[at])
+            node[active] = np.where(left, tree.left[at], tree.right[at])
+        scores[rows] += tree.leaf_value[~node]
+
+
+@dataclass(eq=False)
+class ReferencePool:
+    """storage[slot, bin] are the sums of gradient and hessian."""
+
+    matrix: ReferenceMatrix
+    n_slots: int
+    half_bits: int
+    storage: I64
+
+    def on_host(self, slots: I64) -> HostSlots:
+        return HostSlots(self.storage.reshape(self.n_slots, -1).view(np.uint8), width=64)
+
+    def put_back(self, host: HostSlots) -> None:
+        """It is the pool's own memory."""
+
+
+class ReferenceTree(TreeWork):
+    """Grown one leaf at a time: a plan builds every node it searches."""
+
+    pool: ReferencePool
+
+    def __init__(self, pool: ReferencePool, inputs: TreeInputs) -> None:
+        self.pool, self._inputs = pool, inputs
+        self._rows, self._packed = inputs.rows, inputs.packed.values
+        grad, hess = self._packed[self._rows].sum(axis=0).tolist()
+        self.root = RootSums(grad, hess, len(self._rows), 0)
+
+    def search(self, plan: Any, exchange: Exchange | None = None) -> Records:
+        for step in plan.builds:
+            self._build(self._rows[step["begin"] : step["end"]], step["slot"])
+        if exchange is None:
+            return self.find(plan.nodes, (0, self.pool.matrix.mapper.n_features))
+        exchange.sum_built(self.pool, plan.builds)
+        return exchange.choose(plan.nodes, self)
+
+    def _build(self, rows: Array, slot: int) -> None:
+        mapper, bins, sums = self.pool.matrix.mapper, self.pool.matrix.bins, self.pool.storage[slot]
+        sums[:] = 0
+        for f in range(mapper.n_features):
+            np.add.at(
+                sums, mapper.bin_offset[f] + bins[f, rows].astype(np.int64), self._packed[rows]
+            )
+
+    def find(
+        self,
+        nodes: Records,
+        features: tuple[int, int],
+        pool: Any = None,
+        allowed: NDArray[np.uint8] | None = None,
+    ) -> Records:
+        pool = self.pool if pool is None else pool
+        allowed = self._inputs.allowed if allowed is None else allowed
+        mapper, rules, found = pool.matrix.mapper, self._inputs.rules, no_splits(len(nodes))
+        for i, node in enumerate(nodes):
+            for f in range(*features):
+                if allowed[f]:
+                    bins = pool.storage[
+                        node["slot"], mapper.bin_offset[f] : mapper.bin_offset[f + 1]
+                    ]
+                    has_missing = bool(mapper.has_missing[f])
+                    search_feature(bins, f, has_missing, node, rules, found[i : i + 1])
+            parent = leaf_score(node["grad"], node["hess"], rules)
+            if not found["gain"][i] > max(parent * _GAIN_NOISE, rules.min_gain):
+                found[i] = no_splits(1)[0]
+        return found
+
+    def divide(self, divisions: Records) -> Records:
+        left_rows = records(ROW_COUNTS, len(divisions))
+        for i, step in enumerate(divisions):
+            mine = self._rows[step["begin"] : step["end"]].copy()
+            split = (int(step["feature"]), mine, step["bin"], step["default_left"])
+            left = self.pool.matrix.goes_left(*split)
+            self._rows[step["begin"] : step["end"]] = np.concatenate([mine[left], mine[~left]])
+            left_rows["active"][i] = left.sum()
+        return left_rows
+
+    def set_leaves(self, begins: I64, ends: I64) -> None:
+        self._leaves = [self._rows[a:b] for a, b in zip(begins, ends, strict=True)]
+
+    def leaf_sums(self, grad: Array, hess: Any, units: tuple[float, float]) -> Records:
+        sums = records(GRADIENT_SUMS, len(self._leaves))
+        for leaf, rows in zip(sums, self._leaves, strict=True):
+            leaf["grad"] = _fixed_sum(grad[rows], units[0])
+            leaf["hess"] = len(rows) if hess is None else _fixed_sum(hess[rows], units[1])
+        return sums
+
+    def add_tree(self, scores: F64, tree: Tree) -> None:
+        for rows, value in zip(self._leaves, tree.leaf_value, strict=True):
+            scores[rows] += value
+        left_out = np.setdiff1d(np.arange(len(scores)), self._rows)
+        self.pool.matrix.walk_tree(scores, tree, left_out)
+
+
+def _fixed_sum(values: Array, unit: float) -> int:
+    return int(np.rint(values.astype(np.float64) * unit).astype(np.int64).sum())

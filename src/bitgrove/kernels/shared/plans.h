@@ -1,0 +1,104 @@
+// What crosses between Python, the core and the kernels: the records of a tree's work.
+//
+// Python gets them as NumPy dtypes (bitgrove._core.dtypes, made in cpp/bindings/records.h) and
+// names their fields. The constants that a host and its kernels must agree on are here, too.
+#pragma once
+
+#include "layouts.h"
+
+namespace bitgrove {
+
+// Rows whose integers are both zero come last in a node: they add nothing to a histogram.
+struct RowCounts {
+  int64_t active, zero;
+
+  BG_FN int64_t both() const { return active + zero; }
+  BG_FN RowCounts operator-(RowCounts other) const {
+    return {active - other.active, zero - other.zero};
+  }
+};
+
+// Sums of integers over rows: of a leaf, or of all rows of a tree.
+struct GradientSums {
+  int64_t grad, hess;
+};
+
+// What rounding found of a tree's rows: the width planner needs it, and the root's sums.
+struct RowTotals {
+  int64_t abs_grad, grad, hess, zero_rows;
+};
+
+// How float gradients become integers: floor(x * inverse + noise), within the limit.
+struct Rounding {
+  double inverse_grad, inverse_hess, grad_limit, hess_limit;
+  uint64_t key, first_row;  // of the noise; first_row is the id of the first row
+  int64_t stochastic;       // 0: to the nearest
+};
+
+// Divide the rows [begin, end) of a node by its split; those from first_zero on are zero rows.
+struct Division {
+  int64_t begin, first_zero, end;
+  int32_t feature, bin, missing_bin, default_left;
+};
+
+// Sum the rows [begin, end) into a slot, in blocks of block_rows whose sums fit local_width bits
+// per half; the slot's own sums have total_width.
+struct Build {
+  int64_t begin, end, block_rows;
+  int32_t slot, local_width, total_width, reserved;
+};
+
+// parent_slot -= built_slot: what is left is the sibling's histogram, in out_width bits per half.
+struct Subtraction {
+  int32_t parent_slot, built_slot, parent_width, built_width, out_width;
+};
+
+// Find the best split of the node in a slot; both children need a hessian of at least min_hess.
+// sibling: the slot whose sums the plan takes away from this one's, or -1; a GPU does it on the
+// way.
+struct SearchNode {
+  int32_t slot, width, sibling, reserved;
+  double grad, hess, min_hess;
+};
+
+// The best split of a node, in integers; feature is -1 where there is none.
+// ready: a device sets it to 1 after everything else is written.
+struct SplitInfo {
+  double gain;
+  int64_t left_grad, left_hess;
+  int32_t feature, bin, default_left, ready;
+};
+
+// The bins [first_bin, last_bin) of a slot that go into a message, or are added from one.
+struct HistogramPart {
+  int64_t first_bin, last_bin;
+  int32_t slot, width, message, reserved;
+};
+
+// One split of a tree as binned rows walk it. Children: >= 0 is a split, < 0 is ~leaf.
+struct BinnedSplit {
+  int32_t feature, left, right;
+  uint8_t bin, missing_bin, default_left, reserved;
+};
+
+// One split of a forest as raw rows walk it on a GPU; the top bit of `feature`: missing goes left.
+struct ForestSplit {
+  double threshold;
+  uint32_t feature;
+  int32_t left, right, reserved;
+};
+
+constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u;
+
+// Threads of a block: of most kernels, of the partition, of the histograms (of full precision), of
+// the pairs of a query.
+constexpr int THREADS = 256, PARTITION_THREADS = 512;
+constexpr int BUILD_THREADS = 512, WIDE_BUILD_THREADS = 1024, RANK_THREADS = 128;
+// Rows of a block of the partition, and features of a block of the search.
+constexpr int PARTITION_ROWS = 4096, FEATURES_PER_BLOCK = 8;
+// Rows of a block of the binning.
+constexpr int BIN_ROWS = 2048;
+// Shared memory of a histogram block: 32-bit words per bin of a tile.
+constexpr int WORD_BYTES = BINS_PER_FEATURE * TILE_FEATURES * 4;
+
+}  // namespace bitgrove
