@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.cpu import CpuBackend, CpuMatrix
-from bitgrove.backends.reference import ReferenceBackend, ReferenceMatrix
+from bitgrove.backends.cpu import CpuBackend, CpuMatrix, CpuPool
+from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.backends.reference.tree import ReferenceMatrix
 from bitgrove.data.binning import BinMapper
 
 I64 = NDArray[np.int64]
@@ -24,8 +25,8 @@ SIMD = list(range(int(_core.best_simd()) + 1))
 ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
 
 
-def cpu(n_threads: int = 1, simd: int = SIMD[-1]) -> CpuBackend:
-    backend = CpuBackend(n_threads)
+def cpu(n_threads: int = 1, simd: int = SIMD[-1], packed: bool = True) -> CpuBackend:
+    backend = CpuBackend(n_threads, packed)
     backend.simd = simd
     return backend
 
@@ -56,10 +57,10 @@ def binned(bins: NDArray[Any], n_values: Sequence[int], has_missing: Sequence[bo
     columns = [
         np.where(b == n, np.nan, b.astype(float)) for b, n in zip(bins, n_values, strict=True)
     ]
-    reference, _ = ReferenceBackend().bin_columns(columns, mapper)
-    backend = cpu()
-    matrix, _ = backend.bin_columns(columns, mapper)
-    backend.prepare_training(matrix, mapper)
+    reference = ReferenceBackend().bin_columns(columns, mapper)
+    matrix = cpu().bin_columns(columns, mapper)
+    reference.prepare(mapper)
+    matrix.prepare(mapper)
     np.testing.assert_array_equal(reference.bins, bins)
     return BinnedCase(mapper, reference, matrix)
 
@@ -101,32 +102,29 @@ def unpack_rows(packed: NDArray[Any]) -> I64:
     return np.array([unpack(p, half_bits) for p in packed.tolist()], dtype=np.int64).reshape(-1, 2)
 
 
-def read_slot(
-    backend: CpuBackend,
-    pool: NDArray[Any],
-    slot: int,
-    width: int,
-    n_bins: int,
-    packing: bool = True,
-) -> Sums:
-    sums = backend.histogram_sums(pool, slot, width, (0, n_bins), packing)
-    return [(g, h) for g, h in sums.tolist()]
+def read_slot(pool: CpuPool, slot: int, width: int, n_bins: int) -> Sums:
+    """The sums of a slot, unpacked here and not by the core."""
+    raw = pool.storage[slot, : n_bins * width // 4]
+    if pool.packed and width < 64:
+        return [unpack(both, width) for both in raw.view(ROW_TYPES[width]).tolist()]
+    pairs = raw.view(f"i{width // 8}").reshape(-1, 2).tolist()
+    return [(grad, hess % 2**width) for grad, hess in pairs]
 
 
-def write_slot(
-    backend: CpuBackend, pool: NDArray[Any], slot: int, width: int, sums: Sums, packing: bool = True
-) -> None:
+def write_slot(pool: CpuPool, slot: int, width: int, sums: Sums) -> None:
     """Puts sums into a slot as the kernels have them there."""
-    if packing and width < 64:
+    if pool.packed and width < 64:
         raw = np.array([pack(g, h, width) for g, h in sums], dtype=ROW_TYPES[width])
     else:
         signed = [(g, h - 2**width if h >= 2 ** (width - 1) else h) for g, h in sums]
         raw = np.array(signed, dtype=f"i{width // 8}")
-    pool[slot, : raw.nbytes] = raw.reshape(-1).view(np.uint8)
+    pool.storage[slot, : raw.nbytes] = raw.reshape(-1).view(np.uint8)
 
 
-def dirty_pool(backend: CpuBackend, n_slots: int, n_bins: int, half_bits: int = 64) -> NDArray[Any]:
+def dirty_pool(
+    backend: CpuBackend, matrix: CpuMatrix, n_slots: int, half_bits: int = 64
+) -> CpuPool:
     """A pool with garbage in it: nothing may rely on fresh memory."""
-    pool = backend.new_pool(n_slots, n_bins, half_bits)
-    pool[:] = 0xA5
+    pool = backend.new_pool(matrix, n_slots, half_bits)
+    pool.storage[:] = 0xA5
     return pool
