@@ -46,4 +46,5 @@ $(STAMP): $(CORE_SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet -e '.[dev]' --config-settings=cmake.define.BITGROVE_WERROR=ON
+	cp $(VENV)/lib/python3*/site-packages/bitgrove/_core.pyi src/bitgrove/  # where mypy looks
 	touch $(STAMP)

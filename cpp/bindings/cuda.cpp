@@ -36,7 +36,7 @@ void launch(const Stream& stream, const Kernel& kernel, std::pair<int64_t, int64
   stream.launch_raw(kernel, {grid.first, grid.second}, addresses.data());
 }
 
-nb::object divide(CudaTree& tree, const Records<Division>& divisions) {
+RecordArray divide(CudaTree& tree, const Records<Division>& divisions) {
   std::vector<RowCounts> left;
   {
     nb::gil_scoped_release release;
@@ -52,12 +52,12 @@ void subtract(CudaTree& tree, const Records<Subtraction>& subtractions,
   tree.subtract(subtractions.items, bins.first, bins.second);
 }
 
-nb::object find(CudaTree& tree, const Records<SearchNode>& nodes,
-                std::pair<int64_t, int64_t> features) {
+RecordArray find(CudaTree& tree, const Records<SearchNode>& nodes,
+                 std::pair<int64_t, int64_t> features) {
   return to_records(tree.find(nodes.items, features.first, features.second));
 }
 
-nb::object search(CudaTree& tree, const SearchPlan& plan) { return to_records(tree.search(plan)); }
+RecordArray search(CudaTree& tree, const SearchPlan& plan) { return to_records(tree.search(plan)); }
 
 void grow(CudaTree& tree, Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
   require(static_cast<int64_t>(missing_bin.shape(0)) == tree.matrix.n_features,

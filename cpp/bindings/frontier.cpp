@@ -17,7 +17,7 @@ void make_frontier(Frontier* self, int n_slots, int64_t num_leaves, int64_t max_
   new (self) Frontier(n_slots, {num_leaves, max_depth, min_child_samples, min_child_hess}, widths);
 }
 
-nb::object next_batch(Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
+RecordArray next_batch(Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
   for (int id : frontier.next_batch(alpha)) {
     const int feature = frontier.nodes()[id].split.feature;
     require(feature >= 0 && feature < static_cast<int64_t>(missing_bin.shape(0)),

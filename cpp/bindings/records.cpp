@@ -48,38 +48,56 @@ nb::handle make_dtype(std::initializer_list<Field> fields, size_t size) {
 }
 
 template <class Record>
-nb::handle& kept_dtype() {
-  static nb::handle dtype;
-  return dtype;
-}
+nb::handle kept_dtype;
 
 template <class Record>
 void add(nb::dict& all, const char* name, std::initializer_list<Field> fields) {
-  kept_dtype<Record>() = make_dtype(fields, sizeof(Record));
-  all[name] = kept_dtype<Record>();
+  kept_dtype<Record> = make_dtype(fields, sizeof(Record));
+  all[name] = kept_dtype<Record>;
+}
+
+nb::dict make_dtypes() {
+  nb::dict dtypes;
+  BG_RECORD(RowCounts, active, zero);
+  BG_RECORD(GradientSums, grad, hess);
+  BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows);
+  BG_RECORD(Division, begin, first_zero, end, feature, bin, missing_bin, default_left);
+  BG_RECORD(Build, begin, end, block_rows, slot, local_width, total_width, reserved);
+  BG_RECORD(Subtraction, parent_slot, built_slot, parent_width, built_width, out_width);
+  BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess);
+  BG_RECORD(SplitInfo, gain, left_grad, left_hess, feature, bin, default_left, ready);
+  BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
+  BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, reserved);
+  BG_RECORD(ForestSplit, threshold, feature, left, right, reserved);
+  return dtypes;
+}
+
+// Made when they are first asked for: the module loads without NumPy, so that its stub can be made
+// where there is none.
+nb::handle all_dtypes() {
+  static const nb::handle all = make_dtypes().release();
+  return all;
 }
 
 }  // namespace
 
-#define BG_RECORDS(X) \
-  X(RowCounts)        \
-  X(GradientSums)     \
-  X(RowTotals)        \
-  X(Division)         \
-  X(Build)            \
-  X(Subtraction)      \
-  X(SearchNode)       \
-  X(SplitInfo)        \
-  X(HistogramPart)    \
-  X(BinnedSplit)      \
-  X(ForestSplit)
-
 #define BG_DTYPE_OF(RECORD)       \
   template <>                     \
   nb::handle dtype_of<RECORD>() { \
-    return kept_dtype<RECORD>();  \
+    all_dtypes();                 \
+    return kept_dtype<RECORD>;    \
   }
-BG_RECORDS(BG_DTYPE_OF)
+BG_DTYPE_OF(RowCounts)
+BG_DTYPE_OF(GradientSums)
+BG_DTYPE_OF(RowTotals)
+BG_DTYPE_OF(Division)
+BG_DTYPE_OF(Build)
+BG_DTYPE_OF(Subtraction)
+BG_DTYPE_OF(SearchNode)
+BG_DTYPE_OF(SplitInfo)
+BG_DTYPE_OF(HistogramPart)
+BG_DTYPE_OF(BinnedSplit)
+BG_DTYPE_OF(ForestSplit)
 
 std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype) {
   if (!array.attr("dtype").equal(dtype) || nb::cast<int>(array.attr("ndim")) != 1)
@@ -93,31 +111,21 @@ std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype) {
   return bytes;
 }
 
-nb::object new_records(const void* records, size_t n_records, size_t record_bytes,
-                       nb::handle dtype) {
+RecordArray new_records(const void* records, size_t n_records, size_t record_bytes,
+                        nb::handle dtype) {
   static const nb::handle empty = nb::object(nb::module_::import_("numpy").attr("empty")).release();
   nb::object array = empty(n_records, dtype);
   Py_buffer view;
   if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_WRITABLE) != 0) throw nb::python_error();
   if (n_records > 0) std::memcpy(view.buf, records, n_records * record_bytes);
   PyBuffer_Release(&view);
-  return array;
+  return nb::borrow<RecordArray>(array);
 }
 
 void init_records(nb::module_& m) {
-  nb::dict dtypes;
-  BG_RECORD(RowCounts, active, zero);
-  BG_RECORD(GradientSums, grad, hess);
-  BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows);
-  BG_RECORD(Division, begin, first_zero, end, feature, bin, missing_bin, default_left);
-  BG_RECORD(Build, begin, end, block_rows, slot, local_width, total_width, reserved);
-  BG_RECORD(Subtraction, parent_slot, built_slot, parent_width, built_width, out_width);
-  BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess);
-  BG_RECORD(SplitInfo, gain, left_grad, left_hess, feature, bin, default_left, ready);
-  BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
-  BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, reserved);
-  BG_RECORD(ForestSplit, threshold, feature, left, right, reserved);
-  m.attr("dtypes") = dtypes;
+  m.def(
+      "dtypes", [] { return nb::borrow<nb::dict>(all_dtypes()); },
+      "The NumPy dtype of every record of kernels/shared/plans.h, by its name.");
   nb::dict constants;
 #define BG_CONSTANT(NAME) constants[#NAME] = NAME
   BG_CONSTANT(DEFAULT_LEFT_BIT);

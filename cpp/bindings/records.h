@@ -14,6 +14,13 @@ namespace bitgrove {
 template <class Record>
 nb::handle dtype_of();
 
+// A new array of records for Python.
+class RecordArray : public nb::object {
+ public:
+  static bool is_object(nb::handle) { return true; }
+  NB_OBJECT_DEFAULT(RecordArray, nb::object, "numpy.ndarray", is_object)
+};
+
 // Records that Python passed, as they lie in its array.
 template <class Record>
 struct Records {
@@ -24,11 +31,11 @@ struct Records {
 // The memory of a one-dimensional, contiguous array of that dtype; TypeError for any other.
 std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype);
 
-nb::object new_records(const void* records, size_t n_records, size_t record_bytes,
-                       nb::handle dtype);
+RecordArray new_records(const void* records, size_t n_records, size_t record_bytes,
+                        nb::handle dtype);
 
 template <class Record>
-nb::object to_records(const std::vector<Record>& records) {
+RecordArray to_records(const std::vector<Record>& records) {
   return new_records(records.data(), records.size(), sizeof(Record), dtype_of<Record>());
 }
 

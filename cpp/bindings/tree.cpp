@@ -49,7 +49,8 @@ HistogramSource make_source(const TreeArrays& a, const TileLayout& layout, bool 
 
 SplitFeatures make_features(const TreeArrays& a) {
   const size_t n_features = a.has_missing.shape(0);
-  require(a.bin_offset.shape(0) == n_features + 1 && a.allowed.shape(0) == n_features &&  a.columns.shape(0) == n_features,
+  require(a.bin_offset.shape(0) == n_features + 1 && a.allowed.shape(0) == n_features &&
+              a.columns.shape(0) == n_features,
           "feature arrays differ in length");
   const int n = static_cast<int>(n_features);
   return {a.bin_offset.data(), a.has_missing.data(), a.allowed.data(), n, 0, n};
@@ -68,9 +69,10 @@ PartitionSource make_division(const TreeArrays& a) {
 void make_tree(BoundTree* self, Matrix<uint8_t> pool, nb::object layout,
                Vector<const uint8_t> tiles, Matrix<const uint8_t> columns, Vector<int32_t> rows,
                Vector<int32_t> scratch, PackedRows packed_rows, Vector<const int64_t> bin_offset,
-               Vector<const uint8_t> has_missing, Vector<const uint8_t> allowed, const GainRules& rules, bool packed, int n_threads,
-               int simd) {
-  TreeArrays arrays{pool, tiles, columns, rows, scratch, packed_rows, bin_offset, has_missing, allowed};
+               Vector<const uint8_t> has_missing, Vector<const uint8_t> allowed,
+               const GainRules& rules, bool packed, int n_threads, int simd) {
+  TreeArrays arrays{pool,        tiles,      columns,     rows,   scratch,
+                    packed_rows, bin_offset, has_missing, allowed};
   const PoolView slots{pool.data(), static_cast<int64_t>(pool.shape(0)),
                        static_cast<int64_t>(pool.shape(1))};
   const CpuTree tree{slots,
@@ -94,15 +96,15 @@ void subtract(const BoundTree& self, const Records<Subtraction>& subtractions,
   self.tree.subtract(subtractions.items, {bins.first, bins.second});
 }
 
-nb::object find(const BoundTree& self, const Records<SearchNode>& nodes,
-                std::pair<int, int> features) {
+RecordArray find(const BoundTree& self, const Records<SearchNode>& nodes,
+                 std::pair<int, int> features) {
   const auto [first, last] = features;
   require(0 <= first && first <= last && last <= self.tree.features.n_features,
           "bad feature range");
   return to_records(self.tree.find(nodes.items, first, last));
 }
 
-nb::object search(const BoundTree& self, const SearchPlan& plan) {
+RecordArray search(const BoundTree& self, const SearchPlan& plan) {
   std::vector<SplitInfo> found;
   {
     nb::gil_scoped_release release;
@@ -111,7 +113,7 @@ nb::object search(const BoundTree& self, const SearchPlan& plan) {
   return to_records(found);
 }
 
-nb::object divide(const BoundTree& self, const Records<Division>& divisions) {
+RecordArray divide(const BoundTree& self, const Records<Division>& divisions) {
   std::vector<RowCounts> left;
   {
     nb::gil_scoped_release release;
@@ -141,8 +143,8 @@ void init_tree(nb::module_& m) {
           "grad_scale"_a, "hess_scale"_a, "reg_lambda"_a, "reg_alpha"_a, "min_gain"_a);
   nb::class_<BoundTree>(m, "CpuTree", "One tree on the CPU: the verbs on its arrays.")
       .def("__init__", &make_tree, "pool"_a, "layout"_a, "tiles"_a, "columns"_a, "rows"_a,
-           "scratch"_a, "packed_rows"_a, "bin_offset"_a, "has_missing"_a,
-           "allowed"_a, "rules"_a, "packed"_a, "n_threads"_a, "simd"_a)
+           "scratch"_a, "packed_rows"_a, "bin_offset"_a, "has_missing"_a, "allowed"_a, "rules"_a,
+           "packed"_a, "n_threads"_a, "simd"_a)
       .def("build", &build, "builds"_a, "Sums rows into slots.")
       .def("subtract", &subtract, "subtractions"_a, "bins"_a,
            "Takes built slots from their parents', within the bins [first, last).")

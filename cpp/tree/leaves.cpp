@@ -109,9 +109,9 @@ BG_FN void add_rows(const GradientUnits& rows, const Leaf* leaf_of, int64_t begi
   }
 }
 
-nb::object leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float> grad,
-                     Optional<const float> hess, double grad_unit, double hess_unit, int n_threads,
-                     int simd) {
+RecordArray leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float> grad,
+                      Optional<const float> hess, double grad_unit, double hess_unit, int n_threads,
+                      int simd) {
   const int64_t n_rows = grad.shape(0);
   require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows &&
               (!hess || hess->shape(0) == grad.shape(0)),

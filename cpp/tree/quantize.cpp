@@ -70,8 +70,8 @@ void quantize_rows(const float* grad, const float* hess, int64_t n, const Roundi
   });
 }
 
-nb::object quantize(Vector<const float> grad, Optional<const float> hess, const Rounding& rounding,
-                    Packed1d out, int n_threads, int simd) {
+RecordArray quantize(Vector<const float> grad, Optional<const float> hess, const Rounding& rounding,
+                     Packed1d out, int n_threads, int simd) {
   const int64_t n = grad.shape(0);
   require(static_cast<int64_t>(out.shape(0)) == n, "grad and out differ in length");
   require(!hess || static_cast<int64_t>(hess->shape(0)) == n, "grad and hess differ in length");
@@ -114,7 +114,7 @@ GradientSums sum_rows(const void* data, int64_t n_rows, const int32_t* rows, int
   return {grad, hess};
 }
 
-nb::object row_sums(Packed1d packed_rows, Vector<const int32_t> rows, int n_threads, int simd) {
+RecordArray row_sums(Packed1d packed_rows, Vector<const int32_t> rows, int n_threads, int simd) {
   GradientSums sums;
   {
     nb::gil_scoped_release release;

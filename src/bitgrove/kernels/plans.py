@@ -12,17 +12,18 @@ from bitgrove import _core
 
 Records = NDArray[np.void]
 
-ROW_COUNTS: np.dtype[np.void] = _core.dtypes["RowCounts"]
-GRADIENT_SUMS: np.dtype[np.void] = _core.dtypes["GradientSums"]
-ROW_TOTALS: np.dtype[np.void] = _core.dtypes["RowTotals"]
-DIVISION: np.dtype[np.void] = _core.dtypes["Division"]
-BUILD: np.dtype[np.void] = _core.dtypes["Build"]
-SUBTRACTION: np.dtype[np.void] = _core.dtypes["Subtraction"]
-SEARCH_NODE: np.dtype[np.void] = _core.dtypes["SearchNode"]
-SPLIT_INFO: np.dtype[np.void] = _core.dtypes["SplitInfo"]
-HISTOGRAM_PART: np.dtype[np.void] = _core.dtypes["HistogramPart"]
-BINNED_SPLIT: np.dtype[np.void] = _core.dtypes["BinnedSplit"]
-FOREST_SPLIT: np.dtype[np.void] = _core.dtypes["ForestSplit"]
+_DTYPES: dict[str, np.dtype[np.void]] = _core.dtypes()
+ROW_COUNTS = _DTYPES["RowCounts"]
+GRADIENT_SUMS = _DTYPES["GradientSums"]
+ROW_TOTALS = _DTYPES["RowTotals"]
+DIVISION = _DTYPES["Division"]
+BUILD = _DTYPES["Build"]
+SUBTRACTION = _DTYPES["Subtraction"]
+SEARCH_NODE = _DTYPES["SearchNode"]
+SPLIT_INFO = _DTYPES["SplitInfo"]
+HISTOGRAM_PART = _DTYPES["HistogramPart"]
+BINNED_SPLIT = _DTYPES["BinnedSplit"]
+FOREST_SPLIT = _DTYPES["ForestSplit"]
 
 
 def records(dtype: np.dtype[np.void], n_records: int, **fields: object) -> Records:
