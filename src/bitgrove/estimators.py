@@ -240,10 +240,7 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return {"objective": "multiclass", "num_class": self.n_classes_}
 
     def _named_outputs(self, model: Model) -> Model:
-        return Model(
-            model.objective, model.trees, model.base_score, model.feature_names, model.params,
-            self.classes_, model.best_iteration, info=model.info,
-        )  # fmt: skip
+        return model.with_classes(self.classes_)
 
 
 class BitGroveRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]

@@ -174,6 +174,19 @@ class Model:
             info=self.info,
         )
 
+    def with_classes(self, classes: Sequence[Any] | npt.NDArray[Any]) -> Model:
+        """The same forest with these labels behind its outputs."""
+        return Model(
+            self.objective,
+            self.trees,
+            self.base_score,
+            self.feature_names,
+            self.params,
+            classes,
+            self.best_iteration,
+            info=self.info,
+        )
+
     def to_bytes(self) -> bytes:
         """The model file's content: the same bytes for the same model, on every machine."""
         return model_file.encode(self)
