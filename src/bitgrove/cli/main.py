@@ -1,6 +1,6 @@
 """The `bitgrove` command: train, predict, info, demo and paper.
 
-This room owns the commands: it receives words, which cli_options turns into
+This room owns the commands: it receives words, which options.py turns into
 settings, runs the command on Datasets and Models, and returns an exit code.
 Results go to stdout, progress and errors to stderr. Anything wrong with the
 input is exit code 2 and one line; BITGROVE_DEBUG=1 shows where it came from.

@@ -1,7 +1,7 @@
 """The trained model.
 
 Owns: what a forest means (objective, outputs, classes, feature names), its predictions,
-importances, and its place on disk. Receives: trees from training, or bytes through model_file.
+importances, and its place on disk. Receives: trees from training, or bytes through file.py.
 Returns: predictions as float64 arrays; bytes that are equal when the models are.
 """
 
