@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.exact_math import hash_key, mix64
-from bitgrove.backends.base import Backend
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.params import TrainParams
+
+if TYPE_CHECKING:
+    from bitgrove.backends.base import Backend
 
 _ROWS, _FEATURES, _ROUNDING = 2, 3, 4
 

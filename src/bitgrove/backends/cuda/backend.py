@@ -29,9 +29,10 @@ from bitgrove.backends.cuda.memory import (
     address_of,
 )
 from bitgrove.backends.cuda.messages import HostSlots
-from bitgrove.backends.cuda.module import find_device, import_cupy, kernels_of
+from bitgrove.backends.cuda.module import kernels_of
 from bitgrove.backends.cuda.rounds import RoundMaker
 from bitgrove.data.binning import BinMapper
+from bitgrove.machine.gpu import find_device, import_cupy
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, Queries
 from bitgrove.params import TrainParams
