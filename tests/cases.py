@@ -209,6 +209,16 @@ def _few_values() -> Case:
     return Case(params, X, labels[0], valid=(other, labels[1], None))
 
 
+def denormal_case(n_rows: int = 20_000) -> Case:
+    """One feature of float32 denormals of both signs, 1e-42 to 2e-40, that the label depends on."""
+    rng = np.random.default_rng(13)
+    steps = rng.integers(714, 142_725, size=n_rows)  # of the smallest float32, 2^-149
+    signs = rng.choice([-1.0, 1.0], size=n_rows)
+    X = (signs * steps * 2.0**-149).astype(np.float32)[:, None]
+    y = signs * ((steps // 8192) % 5)
+    return Case(_base("regression", num_leaves=63), X, y)
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "binary 2 bits": lambda: _binary(2),
     "binary 3 bits nearest": lambda: _binary(3, rounding="nearest"),

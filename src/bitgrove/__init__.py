@@ -25,8 +25,7 @@ from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegr
 from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.train import train
-
-__version__ = "0.1.0"
+from bitgrove.version import __version__
 
 __all__ = [
     "BitGroveClassifier",
@@ -41,6 +40,7 @@ __all__ = [
     "ParameterError",
     "TrainInfo",
     "TrainingError",
+    "__version__",
     "checkpoint",
     "early_stopping",
     "load",

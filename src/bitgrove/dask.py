@@ -4,7 +4,7 @@
 
 They are the estimators of bitgrove.estimators with `fit` on Dask arrays, data frames and series, on
 the workers of a Client, and lazy predictions. The model has the bytes of a fit on the concatenated
-partitions. Owns the conventions; how a cluster trains is in bitgrove.distributed.dask_training.
+partitions. Owns the conventions; how a cluster trains is in bitgrove.distributed.dask.training.
 """
 
 from __future__ import annotations
@@ -159,7 +159,13 @@ def _predict_block(block: Any, local: Any, method: str, empty: Array) -> Array:
 
 def _collections(prefix: str, rows: Rows) -> dict[str, Any]:
     """A table's collections under the names that errors and workers know them by."""
-    given = {"X": rows.X, "y": rows.y, "sample_weight": rows.weight, **(rows.group or {})}
+    given = {"X": rows.X, "y": rows.y, "sample_weight": rows.weight}
+    if rows.queries is not None:
+        if (rows.queries.group is None) == (rows.queries.qid is None):
+            raise DataError(
+                "give either group (rows per query, by partition) or qid (a query id per row)"
+            )
+        given |= rows.queries._asdict()
     for name, collection in given.items():
         if collection is not None and not is_collection(collection):
             raise DataTypeError(
@@ -248,10 +254,3 @@ class BitGroveRanker(_DaskEstimator, estimators.BitGroveRanker):
         """A score for each row: a lazy Dask array for a Dask collection."""
         check_is_fitted(self)
         return self._lazily("predict", X, np.float64) if is_collection(X) else super().predict(X)
-
-    def _queries(self, y: Any, group: Any, qid: Any) -> dict[str, Any]:
-        if (group is None) == (qid is None):
-            raise DataError(
-                "give either group (rows per query, by partition) or qid (a query id per row)"
-            )
-        return {"group": group} if qid is None else {"qid": qid}

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bitgrove.callbacks import Callback
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
-from bitgrove.data.given_rows import Rows, pairs_of, query_sizes, with_each
+from bitgrove.data.given_rows import Queries, Rows, pairs_of, with_each
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
@@ -118,7 +118,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"sample_weight must hold numbers, got {weight.dtype}")
         check_consistent_length(table, target, weight)
         label = self._label(target) if names else self._learn_label(target, weight)
-        return Dataset(table, label, weight=weight, group=rows.group, feature_names=names)
+        group = None if rows.queries is None else rows.queries.sizes(target)
+        return Dataset(table, label, weight=weight, group=group, feature_names=names)
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
@@ -240,10 +241,7 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return {"objective": "multiclass", "num_class": self.n_classes_}
 
     def _named_outputs(self, model: Model) -> Model:
-        return Model(
-            model.objective, model.trees, model.base_score, model.feature_names, model.params,
-            self.classes_, model.best_iteration, info=model.info,
-        )  # fmt: skip
+        return model.with_classes(self.classes_)
 
 
 class BitGroveRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
@@ -334,10 +332,9 @@ class BitGroveRanker(_Estimator):
             eval_qid=eval_qid,
         )
         valid = [
-            Rows(pair[0], pair[1], weight, self._queries(pair[1], sizes, ids))
-            for pair, weight, sizes, ids in each
+            Rows(pair[0], pair[1], weight, Queries(sizes, ids)) for pair, weight, sizes, ids in each
         ]
-        rows = Rows(X, y, sample_weight, self._queries(y, group, qid))
+        rows = Rows(X, y, sample_weight, Queries(group, qid))
         how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from}
         return self._fit(rows, valid, how)
 
@@ -347,9 +344,6 @@ class BitGroveRanker(_Estimator):
 
     def _objective(self) -> dict[str, object]:
         return {"objective": "lambdarank"}
-
-    def _queries(self, y: Any, group: Any, qid: Any) -> Any:
-        return query_sizes(y, group, qid)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

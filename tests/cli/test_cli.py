@@ -63,7 +63,7 @@ def test_predictions_equal_python_in_both_formats(tmp_path, regression, model, c
         written = read(tmp_path / name)
         assert list(written) == ["prediction"]
         np.testing.assert_array_equal(written["prediction"], expected)
-    assert not list(tmp_path.glob("*.part"))
+    assert not list(tmp_path.glob(".*.tmp"))
 
 
 def test_columns_are_matched_by_name(tmp_path, regression, model, capsys):

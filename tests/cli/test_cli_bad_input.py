@@ -165,6 +165,7 @@ def test_output_that_cannot_be_written(tmp_path, regression, model, capsys):
     path = regression[0]
     assert "does not exist" in refused(capsys, *train_argv(path, tmp_path / "no" / "m"))
     assert "is a directory" in refused(capsys, *train_argv(path, tmp_path))
+    assert "is not a regular file" in refused(capsys, *train_argv(path, "/dev/null"))
     assert "is also an input" in refused(capsys, *train_argv(path, path))
     predict = ["predict", "--model", model, "--data", path, "--out"]
     assert "must end in .csv or" in refused(capsys, *predict, tmp_path / "p.txt")

@@ -12,8 +12,9 @@ import pytest
 
 from bitgrove import _core
 from bitgrove.backends.cuda.memory import DeviceMemory, Pool
-from bitgrove.backends.cuda.module import Kernels, find_device
+from bitgrove.backends.cuda.module import Kernels
 from bitgrove.errors import DeviceMemoryError, ParameterError, TrainingError
+from bitgrove.machine.gpu import find_device
 from bitgrove.params import resolve
 
 

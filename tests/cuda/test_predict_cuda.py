@@ -9,7 +9,7 @@ import pytest
 
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.model import Model
-from cases import CASES
+from cases import CASES, denormal_case
 
 NAMES = ["binary 2 bits", "regression weighted", "multiclass", "ranking", "early stopping"]
 
@@ -54,6 +54,20 @@ def test_single_leaves_and_missing_values(backend: Any) -> None:
     assert all(tree.n_splits == 0 for tree in model.trees)
     rows = np.full((5, model.n_features), np.nan)
     np.testing.assert_array_equal(model.predict(rows, device="cuda"), model.predict(rows))
+
+
+def test_denormals(backend: Any) -> None:
+    """Values that a GPU would take for zero are told apart, as on the CPU and in training."""
+    cupy = pytest.importorskip("cupy")
+    case = denormal_case()
+    model = case.train()
+    assert model.digest() == case.train(device="cuda").digest()
+    for rows in (case.X, case.X.astype(np.float64)):
+        expected = model.predict(rows)
+        assert len(np.unique(expected)) > 50  # flushed, all values would be one
+        np.testing.assert_array_equal(model.predict(rows, device="cuda"), expected)
+        found = model.predict(cupy.asarray(rows))
+        np.testing.assert_array_equal(cupy.asnumpy(found), expected)
 
 
 def test_errors(backend: Any, trained: tuple[Model, Any]) -> None:

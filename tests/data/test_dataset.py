@@ -281,3 +281,30 @@ def test_rows_for_prediction_are_contiguous() -> None:
         np.testing.assert_array_equal(rows, X)
     memory = np.ascontiguousarray(X)
     assert rows_for_prediction(memory, NAMES) is memory
+
+
+def test_other_weights_keep_rows_and_bins() -> None:
+    dataset = bg.Dataset(X, Y, group=[100, 140])
+    dataset.binned["key"] = "bins"
+    weighted = dataset.with_weight(np.full(240, 2.0, np.float32))
+    assert dataset.weight is None and weighted.weight is not None
+    assert weighted.binned is dataset.binned and weighted.columns is dataset.columns
+    assert weighted.group is dataset.group
+
+
+def test_rows_without_weight_leave_queries_pieces_and_bins() -> None:
+    weight = np.ones(240)
+    weight[:100] = weight[150] = 0.0
+    parts = [
+        bg.Dataset(X[r], Y[r], weight=weight[r], group=[50, len(X[r]) - 50])
+        for r in (slice(0, 110), slice(110, 240))
+    ]
+    shard = bg.Dataset.joined(parts, [3, 1])
+    shard.binned["key"] = "bins of all rows"
+    kept = shard.without_zero_weights()
+    assert (kept.n_rows, kept.n_features) == (139, 5)
+    assert kept.group is not None and kept.group.tolist() == [10, 49, 80]
+    assert kept.pieces == [(3, 10), (1, 129)]
+    assert kept.binned == {} and shard.n_rows == 240
+    np.testing.assert_array_equal(kept.columns[2], X[weight > 0, 2])
+    np.testing.assert_array_equal(kept.label, Y[weight > 0])

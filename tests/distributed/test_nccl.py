@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bitgrove.distributed import SoloComm, ThreadComm, nccl, run_threads
-from bitgrove.distributed.nccl import NcclComm, _check
+from bitgrove.distributed.nccl.comm import NcclComm, _check
 from bitgrove.errors import ParameterError, RankFailure
 from cases import CASES
 from staged_channel import StagedChannel

@@ -17,6 +17,7 @@ from bitgrove.errors import DataError, ModelFormatError, ParameterError
 from bitgrove.model import model as model_module
 from bitgrove.model.model import Model, load
 from bitgrove.model.tree import Tree
+from bitgrove.training.booster import TrainInfo
 
 X = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 9.0], [np.nan, 9.0], [np.nan, np.nan]])
 
@@ -208,6 +209,17 @@ def test_classes_come_back_as_they_were(classes: np.ndarray) -> None:
     assert labels.dtype == classes.dtype.newbyteorder("=")
     assert labels.tolist() == classes.tolist()
     assert [type(label) for label in labels] == [type(label) for label in classes]
+
+
+def test_with_classes() -> None:
+    model = make_model("binary", best_iteration=2, info=TrainInfo(zero_rows=[7]))
+    named = model.with_classes(np.array(["no", "yes"]))
+    assert model.classes is None and named.classes == ["no", "yes"]
+    assert named == make_model("binary", best_iteration=2, classes=["no", "yes"])
+    assert named.info is model.info
+    assert named.with_classes([0, 1]) == make_model("binary", best_iteration=2, classes=[0, 1])
+    with pytest.raises(ModelFormatError, match="3 classes, expected 2"):
+        model.with_classes(["a", "b", "c"])
 
 
 def test_classes_of_lists() -> None:

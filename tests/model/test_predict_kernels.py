@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.model.predict import predict_leaves, predict_scores
 from bitgrove.model.tree import Tree, make_forest
+from cases import denormal_case
 from kernel_cases import SIMD
 
 N_FEATURES = 6
@@ -64,7 +65,7 @@ def leaves_by_numpy(trees: list[Tree], rows: Rows) -> NDArray[np.int64]:
     return found
 
 
-def check(trees: list[Tree], rows: Rows, n_outputs: int = 1) -> None:
+def check(trees: list[Tree], rows: Rows, n_outputs: int = 1, n_features: int = N_FEATURES) -> None:
     """Leaves and scores at every instruction set and on one and two threads."""
     leaves = leaves_by_numpy(trees, rows)
     base = np.linspace(-1.0, 1.0, n_outputs)
@@ -72,7 +73,7 @@ def check(trees: list[Tree], rows: Rows, n_outputs: int = 1) -> None:
     for t, tree in enumerate(trees):
         scores[:, t % n_outputs] += tree.leaf_value[leaves[:, t]]
     for simd in SIMD:
-        forest = make_forest(trees, N_FEATURES, simd)
+        forest = make_forest(trees, n_features, simd)
         for n_jobs in (1, 2):
             np.testing.assert_array_equal(predict_leaves(forest, rows, n_jobs), leaves)
             got = predict_scores(forest, rows, base, len(trees) // n_outputs, n_jobs)
@@ -120,6 +121,19 @@ def test_numbers_of_leaves(n_leaves: int) -> None:
 def test_outputs_take_turns() -> None:
     trees, rows = make_case(1, 400, [31] * 12, np.float32)
     check(trees, rows, n_outputs=3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_float32_denormals_are_told_apart(dtype: type) -> None:
+    case = denormal_case()
+    model, rows = case.train(), case.X.astype(dtype)
+    assert np.abs(rows).min() > 1e-42 and np.abs(rows).max() < 2.0001e-40
+    leaves = leaves_by_numpy(model.trees, rows)
+    assert all(len(np.unique(column)) > 50 for column in leaves.T)
+    check(model.trees, rows, n_features=1)
+    together = model.predict_raw(rows)
+    alone = np.concatenate([model.predict_raw(rows[i : i + 1]) for i in range(300)])
+    np.testing.assert_array_equal(alone, together[:300])
 
 
 @given(seed=st.integers(0, 2**32), n_rows=st.integers(0, 600), dtype=st.sampled_from(["f4", "f8"]))

@@ -1,6 +1,6 @@
 """The `bitgrove` command: train, predict, info, demo and paper.
 
-This room owns the commands: it receives words, which cli_options turns into
+This room owns the commands: it receives words, which options.py turns into
 settings, runs the command on Datasets and Models, and returns an exit code.
 Results go to stdout, progress and errors to stderr. Anything wrong with the
 input is exit code 2 and one line; BITGROVE_DEBUG=1 shows where it came from.
@@ -91,7 +91,6 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
-    from bitgrove.model.model import Model
     from bitgrove.training.train import train
 
     given = _given_parameters(args)
@@ -123,10 +122,7 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
     )
     seconds = time.perf_counter() - start
     if read.classes is not None:
-        model = Model(
-            model.objective, model.trees, model.base_score, model.feature_names, model.params,
-            read.classes, model.best_iteration, info=model.info,
-        )  # fmt: skip
+        model = model.with_classes(read.classes)
     if comm.rank == 0:
         model.save(args.model)
         _report_training(model, n_rows, valid_set, seconds, args.model)

@@ -8,6 +8,7 @@ with names. Columns on a GPU stay there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -62,14 +63,20 @@ class Dataset:
         feature_names: Sequence[str] | None = None,
     ) -> None:
         self.columns, names = to_columns(X)
-        self.n_rows = len(self.columns[0])
-        self.n_features = len(self.columns)
         self.feature_names = _checked_names(feature_names, names, self.n_features)
         self.label = None if label is None else _label(label, self.n_rows)
         self.weight = None if weight is None else _weight(weight, self.n_rows)
         self.group = None if group is None else _group(group, self.n_rows)
         self.pieces: list[tuple[int, int]] | None = None
         self.binned: dict[Any, Any] = {}
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def n_features(self) -> int:
+        return len(self.columns)
 
     @property
     def device(self) -> str:
@@ -84,51 +91,59 @@ class Dataset:
         positions: where each stands in the order of the whole table, which decides about its row
         ids; the pieces of one shard need not be neighbours.
         """
-        first, joined = datasets[0], object.__new__(Dataset)
-        joined.n_rows = sum(d.n_rows for d in datasets)
-        if joined.n_rows > MAX_ROWS:
-            raise DataError(f"X has {joined.n_rows} rows; at most {MAX_ROWS} are allowed per shard")
-        joined.n_features, joined.feature_names = first.n_features, first.feature_names
-        joined.columns = [
-            _joined(parts) for parts in zip(*(d.columns for d in datasets), strict=True)
-        ]
+        n_rows = sum(d.n_rows for d in datasets)
+        if n_rows > MAX_ROWS:
+            raise DataError(f"X has {n_rows} rows; at most {MAX_ROWS} are allowed per shard")
+        columns = zip(*(d.columns for d in datasets), strict=True)
+        joined = datasets[0]._with_rows([_joined(parts) for parts in columns])
         joined.label = _joined([d.label for d in datasets])
         joined.weight = _joined([d.weight for d in datasets])
         joined.group = _joined([d.group for d in datasets])
         joined.pieces = [(p, d.n_rows) for p, d in zip(positions, datasets, strict=True)]
-        joined.binned = {}
         return joined
 
     def with_empty_parts(self, *parts: str) -> Dataset:
         """A copy of a dataset without rows that has the named parts, all empty."""
-        empty = {"label": np.float64, "weight": np.float32, "group": np.int64}
-        copy = object.__new__(Dataset)
-        copy.__dict__ = {**self.__dict__, **{p: np.zeros(0, dtype=empty[p]) for p in parts}}
-        return copy
+        copied = copy(self)
+        copied.label = np.zeros(0, np.float64) if "label" in parts else self.label
+        copied.weight = np.zeros(0, np.float32) if "weight" in parts else self.weight
+        copied.group = np.zeros(0, np.int64) if "group" in parts else self.group
+        return copied
+
+    def with_weight(self, weight: NDArray[np.float32]) -> Dataset:
+        """The same rows, and the same bins, with other weights, which are taken as they are."""
+        copied = copy(self)
+        copied.weight = weight
+        return copied
 
     def without_zero_weights(self) -> Dataset:
         """This dataset if no weight is zero, else a copy without those rows."""
         if self.weight is None or bool(np.all(self.weight > 0)):
             return self
         keep = np.flatnonzero(self.weight > 0)
-        kept = object.__new__(Dataset)
-        kept.columns = [take_rows(column, keep) for column in self.columns]
-        kept.n_rows, kept.n_features = len(keep), self.n_features
-        kept.feature_names = self.feature_names
+        kept = self._with_rows([take_rows(column, keep) for column in self.columns])
         kept.label = None if self.label is None else self.label[keep]
         kept.weight = self.weight[keep]
-        kept.group = None
         if self.group is not None:
-            query = np.repeat(np.arange(len(self.group)), self.group)[keep]
-            sizes = np.bincount(query, minlength=len(self.group)).astype(np.int64)
+            sizes = _sizes_kept(self.group, keep)
             kept.group = sizes[sizes > 0]
-        kept.pieces = None
         if self.pieces is not None:
-            piece = np.repeat(np.arange(len(self.pieces)), [size for _, size in self.pieces])[keep]
-            sizes = np.bincount(piece, minlength=len(self.pieces))
+            sizes = _sizes_kept([size for _, size in self.pieces], keep)
             kept.pieces = [(p, int(n)) for (p, _), n in zip(self.pieces, sizes, strict=True)]
-        kept.binned = {}
         return kept
+
+    def _with_rows(self, columns: list[Column]) -> Dataset:
+        """The same features with other rows, whose label, weight and group the caller sets."""
+        other = copy(self)
+        other.columns, other.binned = columns, {}
+        other.label = other.weight = other.group = other.pieces = None
+        return other
+
+
+def _sizes_kept(sizes: NDArray[np.int64] | list[int], keep: NDArray[np.intp]) -> NDArray[np.int64]:
+    """How many of each group's rows are kept; the groups follow each other."""
+    owner = np.repeat(np.arange(len(sizes)), sizes)[keep]
+    return np.bincount(owner, minlength=len(sizes)).astype(np.int64)
 
 
 def _joined(arrays: Sequence[Any]) -> Any:

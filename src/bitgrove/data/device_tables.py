@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.cuda.module import import_cupy
 from bitgrove.errors import DataError, DataTypeError
+from bitgrove.machine.gpu import import_cupy
 
 _CUDA_DEVICES = (2, 13)  # DLPack: CUDA memory, and managed memory
 _NARROW = ("float16", "int8", "int16", "uint8", "uint16", "bool")

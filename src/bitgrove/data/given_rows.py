@@ -14,13 +14,38 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from bitgrove.errors import DataError
 
 
+class Queries(NamedTuple):
+    """Which rows belong together: `group` holds the rows of each query, `qid` an id per row."""
+
+    group: Any = None
+    qid: Any = None
+
+    def sizes(self, y: Any) -> Any:
+        """Rows per query of the target y; all rows are one query if neither was given."""
+        if self.group is not None and self.qid is not None:
+            raise DataError(
+                "give either group (rows per query) or qid (a query id per row), not both"
+            )
+        if self.qid is None:
+            return [len(column_or_1d(y))] if self.group is None else self.group
+        check_consistent_length(y, self.qid)
+        ids = column_or_1d(self.qid)
+        starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        if len(set(ids[starts].tolist())) < len(starts):
+            raise DataError("the rows of a query must be adjacent: sort X, y and qid by qid")
+        return np.diff(np.append(starts, len(ids)))
+
+
 class Rows(NamedTuple):
-    """One table with its target, as given to fit or as a member of `eval_set`."""
+    """One table with its target, as given to fit or as a member of `eval_set`.
+
+    queries: None where rows do not belong to queries.
+    """
 
     X: Any
     y: Any
     weight: Any = None
-    group: Any = None
+    queries: Queries | None = None
 
 
 def pairs_of(eval_set: Any) -> list[tuple[Any, Any]]:
@@ -50,17 +75,3 @@ def with_each(pairs: list[tuple[Any, Any]], **extras: Any) -> list[tuple[Any, ..
 def _holds_one_array(given: Any) -> bool:
     is_list = isinstance(given, (list, tuple)) and len(given) == 1
     return is_list and (given[0] is None or np.ndim(given[0]) > 0)
-
-
-def query_sizes(y: Any, group: Any, qid: Any) -> Any:
-    """Rows per query, from the sizes themselves or from an id per row."""
-    if group is not None and qid is not None:
-        raise DataError("give either group (rows per query) or qid (a query id per row), not both")
-    if qid is None:
-        return [len(column_or_1d(y))] if group is None else group
-    check_consistent_length(y, qid)
-    ids = column_or_1d(qid)
-    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
-    if len(set(ids[starts].tolist())) < len(starts):
-        raise DataError("the rows of a query must be adjacent: sort X, y and qid by qid")
-    return np.diff(np.append(starts, len(ids)))

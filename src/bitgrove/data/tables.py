@@ -13,7 +13,6 @@ import difflib
 import glob
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.errors import DataError
+from bitgrove.machine.files import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,6 +124,8 @@ def check_output(path: str, inputs: Iterable[str] = (), formats: Iterable[str] =
         raise DataError(f"{path}: the name of the output must end in {' or '.join(formats)}")
     if target.is_dir():
         raise DataError(f"{path}: is a directory")
+    if target.exists() and not target.is_file():
+        raise DataError(f"{path}: is not a regular file")
     if not target.parent.is_dir():
         raise DataError(f"{path}: the directory {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK):
@@ -136,21 +138,12 @@ def write_table(columns: dict[str, Any], path: str) -> None:
     """Write the columns as Parquet or CSV by extension: the whole file or none of it."""
     pyarrow = arrow()
     table = pyarrow.table(columns)
-    handle, temporary = tempfile.mkstemp(dir=Path(path).parent, suffix=".part")
-    os.close(handle)
-    try:
+    with replacing(path) as file:
         if path.lower().endswith((".parquet", ".pq")):
-            pyarrow.parquet.write_table(table, temporary)
+            pyarrow.parquet.write_table(table, file)
         else:
             options = pyarrow.csv.WriteOptions(delimiter=_delimiter_of(path))
-            pyarrow.csv.write_csv(table, temporary, options)
-        umask = os.umask(0)  # mkstemp makes the file private; give it the usual permissions
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+            pyarrow.csv.write_csv(table, file, options)
 
 
 def column(table: pa.Table, name: str) -> pa.ChunkedArray:

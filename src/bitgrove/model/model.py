@@ -1,7 +1,7 @@
 """The trained model.
 
 Owns: what a forest means (objective, outputs, classes, feature names), its predictions,
-importances, and its place on disk. Receives: trees from training, or bytes through model_file.
+importances, and its place on disk. Receives: trees from training, or bytes through file.py.
 Returns: predictions as float64 arrays; bytes that are equal when the models are.
 """
 
@@ -171,6 +171,19 @@ class Model:
             self.classes,
             best if best is not None and best <= n_kept else None,
             classes_dtype=self.classes_dtype,
+            info=self.info,
+        )
+
+    def with_classes(self, classes: Sequence[Any] | npt.NDArray[Any]) -> Model:
+        """The same forest with these labels behind its outputs."""
+        return Model(
+            self.objective,
+            self.trees,
+            self.base_score,
+            self.feature_names,
+            self.params,
+            classes,
+            self.best_iteration,
             info=self.info,
         )
 

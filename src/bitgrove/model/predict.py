@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.cuda.module import find_device
 from bitgrove.data.device_tables import device_of, require_device
 from bitgrove.errors import ParameterError
+from bitgrove.machine.gpu import find_device
 from bitgrove.machine.threads import resolve_threads
 
 Rows = NDArray[Any]

@@ -29,7 +29,7 @@ def machine(device: str = "cpu") -> str:
 
 
 def _gpu() -> str:
-    from bitgrove.backends.cuda.module import import_cupy
+    from bitgrove.machine.gpu import import_cupy
 
     name: bytes = import_cupy().cuda.runtime.getDeviceProperties(0)["name"]
     return name.decode()

@@ -1,7 +1,7 @@
 """One parameter: what it is called, what it may be, and how a given value is checked.
 
 Receives what the user wrote for it; returns the value in its Python type, or a ParameterError that
-says what is allowed. The table of all parameters is params.py.
+says what is allowed. The table of all parameters is table.py.
 """
 
 from __future__ import annotations

@@ -152,9 +152,7 @@ def _with_class_weight(dataset: Dataset, params: TrainParams) -> Dataset:
             f"scale_pos_weight={params.scale_pos_weight!r}: times the row weights it must lie "
             f"between {MIN_WEIGHT:.2g} and {MAX_MAGNITUDE:g}"
         )
-    weighted = object.__new__(Dataset)
-    weighted.__dict__ = {**dataset.__dict__, "weight": product.astype(np.float32)}
-    return weighted
+    return dataset.with_weight(product.astype(np.float32))
 
 
 def bin_training_set(

@@ -13,7 +13,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from bitgrove import _core
 from bitgrove.backends.cuda.memory import DeviceMemory, Mailbox, PinnedMemory
-from bitgrove.backends.cuda.module import find_device, import_cupy, kernels_of
+from bitgrove.backends.cuda.module import kernels_of
+from bitgrove.machine.gpu import find_device, import_cupy
 
 THREADS: int = _core.constants["THREADS"]
 Grid = tuple[int, int]

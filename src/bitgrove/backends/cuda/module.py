@@ -1,8 +1,7 @@
-"""The one door to the GPU: finds CuPy and the device, compiles the kernels, launches them.
+"""The kernels of a GPU: compiled by CuPy when they are first wanted, ready to be launched.
 
-Owns everything that can be wrong with a machine (no CuPy, no driver, no such device, a kernel that
-does not compile) and says it in one sentence. The kernels are the .cu files of kernels/cuda; the
-headers they include are pasted into the source, since CuPy's disk cache does not look into them.
+The kernels are the .cu files of kernels/cuda; the headers they include are pasted into the source,
+since CuPy's disk cache does not look into them. Says in one sentence that one does not compile.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bitgrove import _core
-from bitgrove.errors import ParameterError, TrainingError
+from bitgrove.errors import TrainingError
+from bitgrove.machine.gpu import import_cupy
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 # Contraction off is part of the contract of sameness: a*b+c must round twice everywhere.
@@ -40,39 +40,6 @@ def kernel_source(name: str) -> str:
         return _INCLUDE.sub(lambda match: paste(match.group(1)), text)
 
     return paste(f"{name}.cu")
-
-
-def import_cupy() -> Any:
-    try:
-        import cupy
-    except ImportError as error:
-        raise ParameterError(
-            "device='cuda' needs CuPy: pip install 'bitgrove[cuda]' "
-            f"(for CUDA 12: cupy-cuda12x); importing it failed with: {error}"
-        ) from None
-    return cupy
-
-
-def find_device(name: str) -> int:
-    """The number of the device that 'cuda' or 'cuda:1' names; ParameterError if there is none."""
-    cupy = import_cupy()
-    runtime = cupy.cuda.runtime
-    try:
-        n_devices = int(runtime.getDeviceCount())
-    except runtime.CUDARuntimeError as error:
-        raise ParameterError(
-            f"device={name!r}: the NVIDIA driver does not answer ({error}); "
-            "install or update it, or use device='cpu'"
-        ) from None
-    if n_devices == 0:
-        raise ParameterError(f"device={name!r}: no GPU found; use device='cpu'")
-    _, colon, number = name.partition(":")
-    index = int(number) if colon else int(runtime.getDevice())
-    if index >= n_devices:
-        raise ParameterError(
-            f"device={name!r}: there are {n_devices} GPUs, numbered from 0 to {n_devices - 1}"
-        )
-    return index
 
 
 class Kernels:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.backends.cuda.memory import address_of
-from bitgrove.backends.cuda.module import find_device, import_cupy, kernels_of
+from bitgrove.backends.cuda.module import kernels_of
 from bitgrove.kernels.plans import FOREST_SPLIT, records
+from bitgrove.machine.gpu import find_device, import_cupy
 from bitgrove.model.tree import Tree, concatenate
 
 _THREADS: int = _core.constants["THREADS"]

@@ -21,6 +21,7 @@ from distributed.protocol import to_serialize
 
 from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array, Comm
 from bitgrove.errors import RankFailure, TrainingError
+from bitgrove.version import __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -136,13 +137,11 @@ class PostOffice:
 
 def open_post_office(dask_worker: Any) -> str:
     """Makes a worker ready for trainings; returns its version of bitgrove."""
-    import bitgrove
-
     if _EXTENSION not in dask_worker.extensions:
         office = PostOffice()
         dask_worker.extensions[_EXTENSION] = office
         dask_worker.handlers[_OPERATION] = office.receive
-    return bitgrove.__version__
+    return __version__
 
 
 def end_training(training: str, dask_worker: Any) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from bitgrove.data.dataset import Dataset
-from bitgrove.data.given_rows import Rows, query_sizes
+from bitgrove.data.given_rows import Queries, Rows
 from bitgrove.distributed.dask.data import Bundle, Facts, Part, naming_partition
 from bitgrove.errors import DataError
 
@@ -61,12 +61,13 @@ def check_queries(parts: Sequence[Part]) -> None:
 
 def to_dataset(local: Any, names: list[str], bundle: Bundle) -> Dataset:
     """One partition, checked and encoded by the ordinary estimator, which knows the classes."""
-    target, weight, group = bundle["y"], bundle.get("sample_weight"), bundle.get("group")
+    target, weight = bundle["y"], bundle.get("sample_weight")
     if weight is not None and hasattr(local, "classes_"):
         # Rows without weight count as absent; their class may be no class.
         target = np.where(column_or_1d(weight) > 0, column_or_1d(target), local.classes_[0])
+    queries = None
     if "qid" in bundle:
-        group = query_sizes(target, None, bundle["qid"])
-    elif group is not None:
-        group = column_or_1d(group)
-    return local._dataset(Rows(bundle["X"], target, weight, group), names)
+        queries = Queries(qid=bundle["qid"])
+    elif "group" in bundle:
+        queries = Queries(group=column_or_1d(bundle["group"]))
+    return local._dataset(Rows(bundle["X"], target, weight, queries), names)

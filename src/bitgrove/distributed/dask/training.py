@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 
 from distributed import Client, Future, Lock, get_worker, wait
 
-import bitgrove
 from bitgrove.callbacks import Evaluation, TrainingState, log_evaluation, progress_bar
 from bitgrove.data.dataset import Dataset
 from bitgrove.distributed.comm import fails_together
@@ -30,6 +29,7 @@ from bitgrove.model.model import Model
 from bitgrove.params import TrainParams
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.train import train
+from bitgrove.version import __version__
 
 _TICK = 1.0  # seconds between two looks at the workers
 _GRACE = 5.0  # seconds for the other ranks to end after a failure
@@ -224,10 +224,8 @@ def _open_post_offices(client: Client, addresses: Sequence[str], timeout: float)
             raise TrainingError(f"worker {address}: bitgrove[dask] is not installed: {answer}")
         if isinstance(answer, BaseException):
             raise TrainingError(f"worker {address}: {answer}") from answer
-        if answer != bitgrove.__version__:
-            raise TrainingError(
-                f"worker {address} has bitgrove {answer}, the client {bitgrove.__version__}"
-            )
+        if answer != __version__:
+            raise TrainingError(f"worker {address} has bitgrove {answer}, the client {__version__}")
 
 
 def _ask(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from bitgrove.distributed.comm import DEFAULT_TIMEOUT, Array, Comm
+from bitgrove.distributed.mpi.deaths import DeathWatch
 from bitgrove.errors import RankFailure, TrainingError
 
 _FAILURE, _HERE = 1, 2  # tags of the second communicator
@@ -62,8 +62,7 @@ class MpiComm(Comm):
         self._failed: tuple[int, str] | None = None
         # Whatever MPI may still write to or read from stays here.
         self._kept: list[Any] = []
-        if hasattr(signal, "SIGUSR1"):  # Hydra's word that a process has died; would end this one
-            signal.signal(signal.SIGUSR1, _remember_a_death)
+        _deaths.hold(self)
         neighbours = communicator.Split_type(self._mpi.COMM_TYPE_SHARED)  # on this machine
         crowded = neighbours.size > (os.cpu_count() or 1)
         self._spin = _SPIN_WHEN_CROWDED if crowded else _SPIN
@@ -114,7 +113,7 @@ class MpiComm(Comm):
         if self._failed is not None:
             raise RankFailure(*self._failed)
         self._listen()
-        if _deaths:
+        if _deaths.n_deaths:
             self._hold_roll_call(min(_LONGEST_GRACE, self.timeout / 4))
 
     # -------------------------------------------------------------- waiting
@@ -133,7 +132,7 @@ class MpiComm(Comm):
                     os.sched_yield()
                     continue
                 self._listen()
-                if now > roll_call or _deaths:
+                if now > roll_call or _deaths.n_deaths:
                     self._hold_roll_call(grace)
                 time.sleep(nap)
                 nap = min(2 * nap, _LONGEST_NAP)
@@ -178,11 +177,11 @@ class MpiComm(Comm):
         silent = sorted(others - self._heard.keys())
         if silent:
             also = f" (nor from {', '.join(map(str, silent[1:]))})" if silent[1:] else ""
-            died = "it died, or " if _deaths else ""
+            died = "it died, or " if _deaths.n_deaths else ""
             reason = f"{died}no word from it{also} for {self.timeout:g} s (distributed_timeout)"
             self._give_up(silent[0], reason)
-        if _deaths:  # all that are left are here, and none is missing: an older word
-            _deaths.clear()
+        if _deaths.n_deaths:  # all that are left are here, and none is missing: an older word
+            _deaths.n_deaths = 0
             return
         places = {rank: n for rank, n in self._heard.items() if n != self._n_started}
         rank = min(places, default=self.rank)
@@ -245,14 +244,10 @@ class _Exchange:
         return not self._missing and bool(self._mpi.Request.Testall(self._requests))
 
 
-# Facts of the process, not of a communicator: signals seen, and ranks that never answered.
-_deaths: list[int] = []
+# Facts of the process, not of a communicator: deaths told, and ranks that never answered.
+_deaths = DeathWatch()
 _silent_ranks: list[int] = []
 _hooked: list[Any] = []
-
-
-def _remember_a_death(number: int, frame: Any) -> None:
-    _deaths.append(number)
 
 
 def _wrapping(array: Array) -> Array:

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.base import HistogramPool
 from bitgrove.backends.cuda.memory import DeviceMemory
-from bitgrove.backends.cuda.module import find_device, import_cupy
 from bitgrove.distributed.comm import Array, Comm, WrappedComm, gather_facts
 from bitgrove.errors import ParameterError, RankFailure, TrainingError, everywhere
 from bitgrove.kernels.plans import Records
+from bitgrove.machine.gpu import find_device, import_cupy
 
 I64 = NDArray[np.int64]
 Bins = tuple[int, int]

@@ -2,6 +2,7 @@
 #include "blocks.h"
 #include "layouts.h"
 #include "tiles.h"
+#include "values.h"
 
 namespace bitgrove {
 
@@ -12,16 +13,6 @@ struct Binned {
   uint8_t *tiles, *columns;
   int64_t n_rows, n_features, column_stride;
 };
-
-// Exactly x: a plain conversion would flush float32 denormals (the kernels are compiled so).
-BG_FN double widen(float x) {
-  const int32_t bits = __float_as_int(x);
-  if ((bits & 0x7F800000) != 0) return static_cast<double>(x);
-  const double magnitude =
-      static_cast<double>(bits & 0x007FFFFF) * 1.401298464324817e-45;  // 2^-149
-  return bits < 0 ? -magnitude : magnitude;
-}
-BG_FN double widen(double x) { return x; }
 
 // Rows [first_row, first_row + n) of features [first_feature, first_feature + gridDim.y); strides
 // in elements.

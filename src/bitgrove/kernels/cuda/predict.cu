@@ -3,6 +3,7 @@
 // A thread owns a row. It adds its leaves in tree order, as training did: the sums are equal bits.
 #include "blocks.h"
 #include "math.h"
+#include "values.h"
 
 namespace bitgrove {
 
@@ -29,8 +30,7 @@ BG_FN double leaf_value(const Forest& forest, int64_t tree, const Real* row, int
   int32_t at = forest.split_offset[tree + 1] > forest.split_offset[tree] ? 0 : -1;
   while (at >= 0) {
     const ForestSplit split = splits[at];
-    const double x =
-        static_cast<double>(row[(split.feature_and_default & ~DEFAULT_LEFT_BIT) * stride]);
+    const double x = widen(row[(split.feature_and_default & ~DEFAULT_LEFT_BIT) * stride]);
     const bool left =
         x <= split.threshold || (x != x && (split.feature_and_default & DEFAULT_LEFT_BIT));
     at = left ? split.left : split.right;

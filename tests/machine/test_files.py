@@ -1,0 +1,107 @@
+"""Files are replaced whole or not at all, and what is no file is refused."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from bitgrove.data.tables import write_table
+from bitgrove.machine.files import replacing, write_atomically
+
+posix = pytest.mark.skipif(os.name != "posix", reason="links, modes and FIFOs are those of POSIX")
+
+
+def no_room(*_: object) -> None:
+    raise OSError("disk full")
+
+
+def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    with replacing(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_failure_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    with pytest.raises(KeyboardInterrupt), replacing(path) as file:
+        file.write(b"half of the n")
+        raise KeyboardInterrupt
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@posix
+def test_permissions_of_an_old_file_stay(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for mode in (0o600, 0o664, 0o444):
+        path.write_bytes(b"old")
+        path.chmod(mode)
+        with replacing(path) as file:
+            (temporary,) = {*os.listdir(tmp_path)} - {"file"}
+            assert stat.S_IMODE((tmp_path / temporary).stat().st_mode) == mode  # before it is full
+            file.write(b"new")
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+        assert path.read_bytes() == b"new"
+        path.chmod(0o600)
+
+
+@posix
+def test_a_link_stays_a_link_also_to_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    link, real = tmp_path / "link", tmp_path / "far" / "real"
+    link.symlink_to(real)
+    for content in (b"first", b"second"):  # a link to nothing, and to a file
+        write_atomically(link, content)
+        assert link.is_symlink() and real.read_bytes() == content
+    assert os.listdir(tmp_path / "far") == ["real"]
+
+
+@posix
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    fifo, link = tmp_path / "fifo", tmp_path / "link"
+    os.mkfifo(fifo)
+    link.symlink_to("/dev/null")
+    for path in (fifo, link, Path("/dev/null")):
+        with pytest.raises(OSError, match="not a regular file") as error:
+            write_atomically(path, b"data")
+        assert error.value.filename == str(path)
+    with pytest.raises(IsADirectoryError):
+        write_atomically(tmp_path, b"data")
+    assert stat.S_ISFIFO(fifo.stat().st_mode) and link.is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["fifo", "link"]
+
+
+def test_a_name_as_long_as_the_system_allows(tmp_path: Path) -> None:
+    path = tmp_path / ("é" * 120)
+    write_atomically(path, b"data")
+    assert path.read_bytes() == b"data"
+
+
+@posix
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_tables_are_written_by_the_same_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    real, link = tmp_path / "real", tmp_path / name
+    link.symlink_to(real)
+    real.write_bytes(b"old")
+    real.chmod(0o640)
+    write_table({"a": [1, 2]}, str(link))
+    assert link.is_symlink() and real.read_bytes() != b"old"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    before = real.read_bytes()
+    monkeypatch.setattr(os, "replace", no_room)
+    with pytest.raises(OSError, match="disk full"):
+        write_table({"a": [3]}, str(link))
+    assert real.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == sorted(["real", name])

@@ -1,0 +1,175 @@
+"""The house keeps its floors: no import goes up, and no room, file or function grows too large.
+
+The lists of exceptions name what is wrong today. A test fails also when an entry is no longer
+needed, so that they can only shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "bitgrove"
+CORE = ROOT / "cpp"
+
+# From the ground up: a module may import its own floor and those below it. The longest name counts.
+FLOORS: list[tuple[str, ...]] = [
+    ("_core", "errors", "version"),
+    ("machine",),
+    ("distributed.comm",),  # what ranks say to each other: sums are made of it
+    ("arithmetic", "params", "callbacks"),
+    ("data",),
+    ("objectives", "model.tree"),
+    ("backends",),
+    ("model",),
+    ("distributed",),  # exchanges, agreement, ranks as threads, processes and GPUs
+    ("training",),
+    ("distributed.dask.training",),  # runs train() on the workers of a cluster
+    ("theory", "estimators", "dask", "plotting"),
+    ("cli", "__main__", "__init__"),
+]
+# Which import goes up, and why it is still there.
+PLANS = "records of a search, which the backends fill: they belong to the plans below backends"
+UPWARD = {
+    ("backends.cpu", "training.splits"): PLANS,
+    ("backends.reference", "training.splits"): PLANS,
+    ("backends.cuda.backend", "training.splits"): PLANS,
+    ("backends.cuda.rounds", "training.splits"): PLANS,
+    ("distributed.data_parallel", "training.splits"): PLANS,
+    ("distributed.voting", "training.splits"): PLANS,
+}
+LEAVING = ("paper",)  # the lab moves out of the package
+
+MAX_FILES, MAX_LINES, MAX_FUNCTION = 14, 400, 60
+LONG_FILES = {"src/bitgrove/backends/cuda/backend.py"}
+LONG_FUNCTIONS: set[str] = set()
+
+
+def python_files() -> list[Path]:
+    found = sorted(PACKAGE.rglob("*.py"))
+    return [path for path in found if not _is_leaving(path)]
+
+
+def _is_leaving(path: Path) -> bool:
+    return path.relative_to(PACKAGE).as_posix().startswith(LEAVING)
+
+
+def source_files() -> list[Path]:
+    kernels = PACKAGE / "kernels"
+    compiled = [p for folder in (CORE, kernels) for p in folder.rglob("*") if p.is_file()]
+    return python_files() + sorted(p for p in compiled if p.suffix in (".cpp", ".h", ".cu"))
+
+
+def module_name(path: Path) -> str:
+    """Without the package's own name; a package is called as its folder, the roof __init__."""
+    parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
+    if parts[-1] == "__init__" and len(parts) > 1:
+        del parts[-1]
+    return ".".join(parts)
+
+
+def floor_of(module: str) -> int:
+    """The number of a module's floor, by the longest of the names that it begins with."""
+    places = {
+        name: floor
+        for floor, names in enumerate(FLOORS)
+        for name in names
+        if module == name or module.startswith(f"{name}.")
+    }
+    assert places, f"{module}: give it a floor"
+    return places[max(places, key=len)]
+
+
+def imports_of(path: Path) -> set[str]:
+    """Modules of this package that are imported at run time, at the top or in a function."""
+    return {name for node in _running(ast.parse(path.read_text())) for name in _imported(node)}
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only type checkers see."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            for other in child.orelse:
+                yield from (other, *_running(other))
+        else:
+            yield from (child, *_running(child))
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            package, _, name = alias.name.partition(".")
+            if package == "bitgrove":
+                yield name or "__init__"
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports name the whole path"
+        package, _, name = (node.module or "").partition(".")
+        for alias in node.names if package == "bitgrove" else ():
+            full = f"{name}.{alias.name}".lstrip(".")
+            yield full if _is_module(full) else name or "__init__"
+
+
+def _is_module(name: str) -> bool:
+    path = PACKAGE.joinpath(*name.split("."))
+    return any(path.with_suffix(suffix).exists() for suffix in ("", ".py", ".pyi"))
+
+
+def test_the_walk_sees_what_runs(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "import bitgrove\n"
+        "import numpy, bitgrove.data.dataset as d\n"
+        "from bitgrove import _core, train\n"
+        "from bitgrove.model import file\n"
+        "from bitgrove.model.tree import Tree\n"
+        "if TYPE_CHECKING:\n    from bitgrove.cli import main\n"
+        "def f():\n    from bitgrove.errors import DataError\n"
+    )
+    assert imports_of(path) == {
+        "__init__", "data.dataset", "_core", "model.file", "model.tree", "errors",
+    }  # fmt: skip
+    assert floor_of("distributed.comm") < floor_of("data") < floor_of("distributed.mpi.comm")
+    assert floor_of("model.tree") < floor_of("backends.cpu") < floor_of("model.model")
+
+
+def test_no_import_goes_up() -> None:
+    upward = {
+        (module_name(path), target)
+        for path in python_files()
+        for target in imports_of(path)
+        if not target.startswith(LEAVING) and floor_of(target) > floor_of(module_name(path))
+    }
+    assert upward == UPWARD.keys()
+
+
+@pytest.mark.parametrize("root", [PACKAGE, CORE], ids=["package", "core"])
+def test_no_folder_is_a_corridor(root: Path) -> None:
+    kinds = (".py", ".pyi", ".cpp", ".h", ".cu")
+    folders = [root, *(path for path in root.rglob("*") if path.is_dir())]
+    sizes = {
+        folder.relative_to(ROOT).as_posix(): sum(p.suffix in kinds for p in folder.iterdir())
+        for folder in folders
+        if root is CORE or not _is_leaving(folder)
+    }
+    assert {folder: n for folder, n in sizes.items() if n > MAX_FILES} == {}
+
+
+def test_files_are_short() -> None:
+    lines = {p.relative_to(ROOT).as_posix(): p.read_text().count("\n") for p in source_files()}
+    assert {name for name, n in lines.items() if n > MAX_LINES} == LONG_FILES
+
+
+def test_functions_are_short() -> None:
+    long = {
+        f"{module_name(path)}.{node.name}"
+        for path in python_files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno >= MAX_FUNCTION
+    }
+    assert long == LONG_FUNCTIONS
