@@ -14,6 +14,7 @@ from bitgrove import _core
 from bitgrove.backends.cuda.memory import DeviceMemory, Pool
 from bitgrove.backends.cuda.module import Kernels
 from bitgrove.errors import DeviceMemoryError, ParameterError, TrainingError
+from bitgrove.kernels.plans import BUILD, records
 from bitgrove.machine.gpu import find_device
 from bitgrove.params import resolve
 
@@ -119,10 +120,13 @@ def test_kernel_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
 )  # fmt: skip
 def test_accumulators(local: int, block_rows: int, half_bits: int, words: int) -> None:
     """No block has more rows than its accumulators were proved to hold."""
-    plan = np.array([[0, 50_000, 3, local, 32, block_rows], [50_000, 50_010, 4, local, 32, 8192]])
-    steps, starts, found = _core.block_plan(plan, half_bits, 1, 4)
+    builds = records(
+        BUILD, 2, begin=[0, 50_000], end=[50_000, 50_010], slot=[3, 4], local_width=local,
+        total_width=32, block_rows=[block_rows, 8192],
+    )  # fmt: skip
+    planned, starts, found = _core.plan_blocks(builds, half_bits, n_tiles=1, n_processors=4)
     assert found == words
-    most = {1: block_rows, 2: 2**15, 3: 2**12}[words]
-    assert steps[0, 5] <= most and steps[1, 5] <= max(most, 8192)
-    assert starts.tolist() == [0, -(-50_000 // steps[0, 5]), -(-50_000 // steps[0, 5]) + 1]
+    most, rows = {1: block_rows, 2: 2**15, 3: 2**12}[words], planned["block_rows"]
+    assert rows[0] <= most and rows[1] <= max(most, 8192)
+    assert starts.tolist() == [0, -(-50_000 // rows[0]), -(-50_000 // rows[0]) + 1]
     np.testing.assert_array_equal(steps[:, :5], plan[:, :5])
