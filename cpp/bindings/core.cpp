@@ -13,7 +13,6 @@ NB_MODULE(_core, m) {
   init_binning(m);
   init_tile_layout(m);
   init_gradients(m);
-  init_ranking(m);
   init_quantize(m);
   init_search(m);
   init_messages(m);

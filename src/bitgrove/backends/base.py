@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from bitgrove.data.binning import BinMapper
     from bitgrove.model.tree import Tree
-    from bitgrove.objectives import Objective, Queries
+    from bitgrove.objectives import Objective
     from bitgrove.training.splits import GainRules, SplitInfos
 
 I64 = NDArray[np.int64]
@@ -42,6 +42,44 @@ class TreeWork(NamedTuple):
     packing: bool
 
 
+class Targets(NamedTuple):
+    """What the scores are compared with, on the device; made once per training."""
+
+    label: Any
+    weight: Any  # None: one for every row
+    tables: tuple[Any, ...]  # the objective's own, in its order
+
+
+class OutputGradients(NamedTuple):
+    """The gradients of one output; hess and its bounds are those of Gradients."""
+
+    grad: Any
+    hess: Any
+    tops: NDArray[np.uint32]  # (2,)
+    counts: I64 | None  # (2, 2048)
+
+
+class Gradients(NamedTuple):
+    """Gradients of all outputs, and the bounds that quantization needs.
+
+    grad and hess: (n_outputs, n_rows) float32 on the device; hess is None where it is constant one.
+    tops: (n_outputs, 2), the bit pattern of the largest |grad| and of the largest hess (0 without
+    hess); at least 0x7F800000 if one is not finite.
+    counts: (n_outputs, 2, 2048), how many |grad| and hess fall into each bucket, the upper 11 bits
+    of their pattern; None where they were not asked for.
+    """
+
+    grad: Any
+    hess: Any
+    tops: NDArray[np.uint32]
+    counts: I64 | None
+
+    def output(self, k: int) -> OutputGradients:
+        hess = None if self.hess is None else self.hess[k]
+        counts = None if self.counts is None else self.counts[k]
+        return OutputGradients(self.grad[k], hess, self.tops[k], counts)
+
+
 class Backend(Protocol):
     name: str
     pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
@@ -64,15 +102,9 @@ class Backend(Protocol):
         """(n_outputs, n_rows) float64, each output filled with its base score."""
 
     def gradients(
-        self, objective: Objective, scores: Any, label: Any, weight: Any, queries: Queries | None
-    ) -> tuple[Any, Any]:
-        """grad and hess, (n_outputs, n_rows) float32; hess is None where it is constant one."""
-
-    def max_magnitude(self, values: Any) -> int:
-        """Bit pattern of the largest |x|; at least 0x7F800000 if one is not finite."""
-
-    def count_magnitudes(self, values: Any) -> I64:
-        """How many |x| fall into each of 2048 buckets (the upper 11 bits of their pattern)."""
+        self, objective: Objective, scores: Any, targets: Targets, count_magnitudes: bool = False
+    ) -> Gradients:
+        """The objective's gradients, times the weights, with their bounds."""
 
     def quantize(
         self,
@@ -180,6 +212,18 @@ class Backend(Protocol):
 
     def add_tree(self, scores: Any, matrix: Any, tree: Tree, subset: Any) -> None:
         """Adds a tree to the scores of binned rows (all, or the listed subset)."""
+
+
+def make_targets(
+    backend: Backend,
+    objective: Objective,
+    label: NDArray[np.float64],
+    weight: NDArray[np.float32] | None,
+    group: I64 | None,
+) -> Targets:
+    """Labels, weights and the objective's tables, sent to the device."""
+    tables = tuple(backend.array(table) for table in objective.tables(label, group))
+    return Targets(backend.array(label), backend.array(weight), tables)
 
 
 def search_in_steps(backend: Backend, work: TreeWork, plan: Any) -> NDArray[np.uint8]:

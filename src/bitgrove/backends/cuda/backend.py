@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import TreeWork
+from bitgrove.backends.base import Gradients, Targets, TreeWork
 from bitgrove.backends.cuda import plans
 from bitgrove.backends.cuda.binning import bin_on_device
 from bitgrove.backends.cuda.memory import (
@@ -31,9 +31,10 @@ from bitgrove.backends.cuda.memory import (
 from bitgrove.backends.cuda.messages import HostSlots
 from bitgrove.backends.cuda.module import find_device, import_cupy, kernels_of
 from bitgrove.backends.cuda.rounds import RoundMaker
+from bitgrove.backends.losses import loss_kernel
 from bitgrove.data.binning import BinMapper
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import Objective, Queries
+from bitgrove.objectives import Objective
 from bitgrove.params import TrainParams
 from bitgrove.training.splits import SPLIT_INFO, GainRules, SplitInfos, no_splits
 
@@ -46,6 +47,7 @@ _ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
 # These mirror the constants of the kernels.
 _THREADS = 256
 _RANK_THREADS = 128
+_BUCKETS = 2048
 
 
 @dataclass(eq=False)
@@ -93,8 +95,6 @@ class CudaBackend:
             pinned = PinnedMemory(self._cupy)
             self._rounds = RoundMaker(memory, pinned, self._kernels, self._n_processors)
         self._features: tuple[Any, Any] = (None, None)
-        self._query_tables: tuple[Any, ...] = (None,)
-        self._gradients: tuple[Any, Any, dict[int, int]] = (None, None, {})
         self._totals: tuple[Any, int, int] = (None, 0, 0)
 
     @contextmanager
@@ -151,76 +151,51 @@ class CudaBackend:
 
     @_on_device
     def gradients(
-        self, objective: Objective, scores: Any, label: Any, weight: Any, queries: Queries | None
-    ) -> tuple[Any, Any]:
-        self._gradients = (None, None, {})  # their memory can be used again
+        self, objective: Objective, scores: Any, targets: Targets, count_magnitudes: bool = False
+    ) -> Gradients:
         n_outputs, n_rows = scores.shape
         grad = self.memory.empty(scores.shape, np.float32)
-        constant = objective.constant_hessian(weight)
+        constant = objective.constant_hessian(targets.weight)
         hess = None if constant else self.memory.empty(scores.shape, np.float32)
-        data = [address_of(a) for a in (scores, label, weight)]
+        tops = np.zeros((n_outputs, 2), dtype=np.uint32)
+        counts = np.zeros((n_outputs, 2, _BUCKETS) if count_magnitudes else 0, dtype=np.int64)
+        # Sent together: the mailbox may come round between two sendings.
+        tops_at, counts_at = self._mailbox.send(tops, counts)
+        data = [address_of(a) for a in (scores, targets.label, targets.weight)]
         out = [address_of(grad), address_of(hess)]
-        if objective.name == "lambdarank":
-            assert queries is not None
-            self._rank_gradients(objective, queries, data, out, n_rows)
-            self._gradients = (grad, hess, {})
-            return grad, hess
-        (top,) = self._mailbox.send(np.zeros((n_outputs, 2), dtype=np.uint32))
-        if objective.name == "multiclass":
-            grid = (-(-n_rows // _THREADS), 1)
-            args = (*data, *out, n_outputs, n_rows, top)
-            self._launch("gradients", "softmax_gradients", grid, _THREADS, *args)
+        kernel = loss_kernel(objective)
+        if objective.family == "ranked":
+            file, threads = "ranking", _RANK_THREADS
+            grid = (len(targets.tables[0]) - 1, 1)
+            args = (*data, *map(address_of, targets.tables), *self._rank_scratch(n_rows), *out)
         else:
-            kernel = {"binary": "binary_gradients", "regression": "squared_gradients"}
-            args = (*data, *out, objective.sigmoid, n_rows, top)
-            grid = self._grid(n_rows)
-            self._launch("gradients", kernel[objective.name], grid, _THREADS, *args)
-        tops = self._mailbox.fetch(top, (n_outputs, 2), np.uint32)
-        known = {
-            start + k * grad.strides[0]: top
-            for start, column in zip(out, tops.T.tolist(), strict=True)
-            for k, top in enumerate(column)
-            if start
-        }
-        self._gradients = (grad, hess, known)
-        return grad, hess
+            file, threads = "gradients", _THREADS
+            by_row = objective.family == "softmax"
+            grid = (-(-n_rows // _THREADS), 1) if by_row else self._grid(n_rows)
+            args = (*data, *out, n_outputs, n_rows)
+        name = f"{kernel.name}_gradients"
+        self._launch(file, name, grid, threads, *args, tops_at, *kernel.parameters)
+        if count_magnitudes:
+            self._count_magnitudes(grad, hess, counts_at)
+        tops = self._mailbox.fetch(tops_at, tops.shape, np.uint32)
+        if count_magnitudes:
+            counts = self._mailbox.fetch(counts_at, counts.shape, np.int64)
+        return Gradients(grad, hess, tops, counts if count_magnitudes else None)
 
-    def _rank_gradients(
-        self, o: Objective, q: Queries, data: list[int], out: list[int], n_rows: int
-    ) -> None:
-        if self._query_tables[0] is not q:
-            tables = (q.offset, q.inverse_max_dcg, q.unit, q.label_gain, q.discount)
-            self._query_tables = (q, *map(self.memory.upload, tables))
-        addresses = map(address_of, self._query_tables[1:])
+    def _rank_scratch(self, n_rows: int) -> tuple[int, int]:
+        """Addresses of room for the row and the sums of each rank."""
         order = self.memory.scratch("order", n_rows, np.int32)
         sums = self.memory.scratch("rank sums", 2 * n_rows, np.int64)
-        rules = (o.sigmoid, o.truncation, int(o.normalise))
-        args = (*data, *addresses, *rules, address_of(order), address_of(sums), *out)
-        grid = (len(q.offset) - 1, 1)
-        self._launch("ranking", "rank_gradients", grid, _RANK_THREADS, *args)
+        return address_of(order), address_of(sums)
 
-    @_on_device
-    def max_magnitude(self, values: Any) -> int:
-        address = address_of(values)
-        grad, hess, known = self._gradients
-        if address not in known:
-            (top,) = self._mailbox.send(np.zeros(1, dtype=np.uint32))
-            args = (address, values.size, top)
-            self._launch("gradients", "max_magnitude", self._grid(values.size), _THREADS, *args)
-            found = int(self._mailbox.fetch(top, (1,), np.uint32)[0])
-            # Only what this backend holds cannot change: its memory is not given to others.
-            mine = [a for a in (grad, hess) if a is not None]
-            if not any(address_of(a) <= address < address_of(a) + a.nbytes for a in mine):
-                return found
-            known[address] = found
-        return known[address]
-
-    @_on_device
-    def count_magnitudes(self, values: Any) -> I64:
-        (counts,) = self._mailbox.send(np.zeros(2048, dtype=np.int64))
-        args = (address_of(values), values.size, counts)
-        self._launch("gradients", "count_magnitudes", self._grid(values.size), _THREADS, *args)
-        return self._mailbox.fetch(counts, (2048,), np.int64)
+    def _count_magnitudes(self, grad: Any, hess: Any, counts_at: int) -> None:
+        """Counts into (n_outputs, 2, buckets) int64 at the address."""
+        n_outputs, n_rows = grad.shape
+        for side, values in enumerate((grad, hess)):
+            for k in range(0 if values is None else n_outputs):
+                to = counts_at + 8 * _BUCKETS * (2 * k + side)
+                args = (address_of(values[k]), n_rows, to)
+                self._launch("gradients", "count_magnitudes", self._grid(n_rows), _THREADS, *args)
 
     @_on_device
     def quantize(

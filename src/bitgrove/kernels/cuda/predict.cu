@@ -69,15 +69,16 @@ using namespace bitgrove;
 PREDICT_KERNEL(predict_float32, float)
 PREDICT_KERNEL(predict_float64, double)
 
+// Links: scores become predictions, in place. All take the same arguments (objectives/links.py).
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sigmoid_scores(double* scores, int64_t n_rows, double sigmoid) {
+    sigmoid_scores(double* scores, int64_t n_rows, int64_t, double slope) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
-  if (i < n_rows) scores[i] = exact_sigmoid(sigmoid * scores[i]);
+  if (i < n_rows) scores[i] = exact_sigmoid(slope * scores[i]);
 }
 
 // The powers are added in the order of classes, as everywhere.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    softmax_scores(double* scores, int64_t n_rows, int64_t n_classes) {
+    softmax_scores(double* scores, int64_t n_rows, int64_t n_classes, double) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i >= n_rows) return;
   double* row = scores + i * n_classes;
