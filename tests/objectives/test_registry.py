@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 import bitgrove as bg
 from bitgrove import _core
 from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.distributed import SoloComm, run_threads
+from bitgrove.distributed.comm import Comm
 from bitgrove.errors import TrainingError
 from bitgrove.objectives import OBJECTIVES, SYNONYMS, Objective, Regression, register
 from bitgrove.objectives.metrics import judged_by, make_metric
@@ -104,6 +106,22 @@ def test_gradients_are_derivatives_of_the_loss(name: str) -> None:
             np.testing.assert_allclose(hess[k], curve, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_base_scores_do_not_depend_on_ranks(name: str, weighted: bool) -> None:
+    case = make_case(make_objective(name), weighted, n_rows=100)
+
+    def work(comm: Comm) -> list[float]:
+        rows = np.array_split(np.arange(100), comm.size)[comm.rank]
+        weight = None if case.weight is None else case.weight[rows]
+        return case.objective.base_scores(case.label[rows], weight, comm).tolist()
+
+    solo = work(SoloComm())
+    assert len(solo) == case.objective.n_outputs and np.isfinite(solo).all()
+    for size in (2, 3):
+        assert run_threads(size, work) == [solo] * size
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_an_objective_says_of_itself_fits_together(name: str) -> None:
     kind, objective = OBJECTIVES[name], make_objective(name)
@@ -161,7 +179,7 @@ def test_a_class_alone_trains_on_the_reference(quartic: str) -> None:
     model = train_on("reference", quartic, metric=["rmse", "mae"])
     assert model.objective == quartic and list(evaluations(model)) == ["rmse", "mae"]
     assert resolve({"objective": "l4"}).objective == quartic
-    with pytest.raises(bg.ParameterError, match="sigmoid=.* no meaning for objective='quartic'"):
+    with pytest.raises(bg.ParameterError, match=r"sigmoid=.* no meaning for objective='quartic'"):
         resolve({"objective": quartic, "sigmoid": 2.0})
 
 

@@ -76,6 +76,7 @@ class Booster:
 
     def boost(self, iteration: int) -> list[Tree]:
         """One iteration: a tree for each output."""
+        self.gradients = None  # their memory can be used again
         self.gradients = gradients = self.backend.gradients(
             self.objective, self.scores, self.targets, counts_magnitudes(self.params)
         )
