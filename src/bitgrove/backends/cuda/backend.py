@@ -153,6 +153,7 @@ class CudaBackend:
     def gradients(
         self, objective: Objective, scores: Any, targets: Targets, count_magnitudes: bool = False
     ) -> Gradients:
+        kernel = loss_kernel(objective)
         n_outputs, n_rows = scores.shape
         grad = self.memory.empty(scores.shape, np.float32)
         constant = objective.constant_hessian(targets.weight)
@@ -163,7 +164,6 @@ class CudaBackend:
         tops_at, counts_at = self._mailbox.send(tops, counts)
         data = [address_of(a) for a in (scores, targets.label, targets.weight)]
         out = [address_of(grad), address_of(hess)]
-        kernel = loss_kernel(objective)
         if objective.family == "ranked":
             file, threads = "ranking", _RANK_THREADS
             grid = (len(targets.tables[0]) - 1, 1)

@@ -72,13 +72,12 @@ __device__ void softmax(const GradientArrays& a, const LossParameters& parameter
 
 using namespace bitgrove;
 
-#define GRADIENT_KERNEL(NAME, BODY)                                                          \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                      \
-      NAME##_gradients(const double* scores, const double* label, const float* weight,       \
-                       float* grad, float* hess, int64_t n_outputs, int64_t n_rows,          \
-                       uint32_t* tops, double p0, double p1, double p2, double p3) {         \
-    const GradientArrays arrays{scores, label, weight, grad, hess, n_outputs, n_rows, tops}; \
-    BODY(arrays, LossParameters{{p0, p1, p2, p3}});                                          \
+#define GRADIENT_KERNEL(NAME, BODY)                                                             \
+  extern "C" __global__ void __launch_bounds__(THREADS) NAME##_gradients(                       \
+      const double* scores, const double* label, const float* weight, float* grad, float* hess, \
+      int64_t n_outputs, int64_t n_rows, uint32_t* tops, BG_PARAMETER_ARGUMENTS) {              \
+    const GradientArrays arrays{scores, label, weight, grad, hess, n_outputs, n_rows, tops};    \
+    BODY(arrays, LossParameters{{BG_PARAMETERS}});                                              \
   }
 #define ELEMENTWISE_KERNEL(NAME, LOSS) GRADIENT_KERNEL(NAME, elementwise<LOSS>)
 #define SOFTMAX_KERNEL(NAME, LOSS) GRADIENT_KERNEL(NAME, softmax<LOSS>)

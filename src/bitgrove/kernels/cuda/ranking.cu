@@ -131,9 +131,9 @@ using namespace bitgrove;
       const double* score, const double* label, const float* weight, const int64_t* query_offset, \
       const double* inverse_max_dcg, const double* unit, const double* label_gain,                \
       const double* discount, int32_t* order, int64_t* sums, float* grad, float* hess,            \
-      uint32_t* tops, double p0, double p1, double p2, double p3) {                               \
+      uint32_t* tops, BG_PARAMETER_ARGUMENTS) {                                                   \
     const RankTables tables{query_offset, inverse_max_dcg, unit, label_gain, discount};           \
-    const RankRules rules{tables, LossParameters{{p0, p1, p2, p3}}};                              \
+    const RankRules rules{tables, LossParameters{{BG_PARAMETERS}}};                               \
     ranked<LOSS>({score, label, weight, order, sums, grad, hess, tops}, rules);                   \
   }
 

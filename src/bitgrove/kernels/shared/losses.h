@@ -22,6 +22,11 @@ struct LossParameters {
   BG_FN double operator[](int i) const { return values[i]; }
 };
 
+// A CUDA kernel takes them one by one: each of its arguments has 8 bytes.
+#define BG_PARAMETER_ARGUMENTS double p0, double p1, double p2, double p3
+#define BG_PARAMETERS p0, p1, p2, p3
+static_assert(N_LOSS_PARAMETERS == 4, "BG_PARAMETERS holds four");
+
 // ---------------------------------------------------------------- elementwise
 // gradient() of one row from its score and label.
 
