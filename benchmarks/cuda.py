@@ -31,7 +31,7 @@ from same_bits import cases
 
 BITS: tuple[int | None, ...] = (3, None)
 VERBS = (
-    "gradients", "max_magnitude", "quantize", "row_sums", "select_rows", "run_rounds",
+    "gradients", "quantize", "row_sums", "select_rows", "run_rounds",
     "leaf_sums", "add_leaf_values",
 )  # fmt: skip
 

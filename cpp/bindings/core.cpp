@@ -14,7 +14,6 @@ NB_MODULE(_core, m) {
   init_binning(m);
   init_tile_layout(m);
   init_gradients(m);
-  init_ranking(m);
   init_quantize(m);
   init_tree(m);
   init_messages(m);

@@ -36,7 +36,6 @@ void init_edges(nb::module_& m);
 void init_binning(nb::module_& m);
 void init_tile_layout(nb::module_& m);
 void init_gradients(nb::module_& m);
-void init_ranking(nb::module_& m);
 void init_quantize(nb::module_& m);
 void init_tree(nb::module_& m);
 void init_messages(nb::module_& m);

@@ -23,6 +23,7 @@ from bitgrove.data.given_rows import Queries, Rows, pairs_of, with_each
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
+from bitgrove.objectives import Binary, LambdaRank, Multiclass, Objective, Regression
 from bitgrove.params import BY_NAME, TrainParams, resolve
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.train import train
@@ -236,9 +237,8 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return np.minimum(np.searchsorted(self.classes_, target), self.n_classes_ - 1)
 
     def _objective(self) -> dict[str, object]:
-        if self.n_classes_ == 2:
-            return {"objective": "binary"}
-        return {"objective": "multiclass", "num_class": self.n_classes_}
+        objective: type[Objective] = Binary if self.n_classes_ == 2 else Multiclass
+        return {"objective": objective.name, **objective.class_settings(self.n_classes_)}
 
     def _named_outputs(self, model: Model) -> Model:
         return model.with_classes(self.classes_)
@@ -274,7 +274,7 @@ class BitGroveRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return self._predict("predict", X)
 
     def _objective(self) -> dict[str, object]:
-        return {"objective": "regression"}
+        return {"objective": Regression.name}
 
 
 class BitGroveRanker(_Estimator):
@@ -343,7 +343,7 @@ class BitGroveRanker(_Estimator):
         return self._predict("predict", X)
 
     def _objective(self) -> dict[str, object]:
-        return {"objective": "lambdarank"}
+        return {"objective": LambdaRank.name}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,13 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.backends.base import Targets
+from bitgrove.backends.reference import ReferenceBackend, output_gradients
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import TrainingError
+from bitgrove.objectives import Regression
 from bitgrove.params import resolve
-from bitgrove.training.quantize import QuantizedGradients, Scale, quantize, row_half_bits
+from bitgrove.training.quantize import (
+    QuantizedGradients,
+    Scale,
+    counts_magnitudes,
+    quantize,
+    row_half_bits,
+)
 from kernel_cases import SIMD, cpu, unpack_rows
 
 F32 = NDArray[np.float32]
@@ -38,8 +46,9 @@ def run(
 ) -> tuple[QuantizedGradients, I64]:
     """The record and its integers, (n, 2)."""
     params = resolve({"gradient_bits": bits, "rounding": rounding, "gradient_scale": scale})
+    gradients = output_gradients(grad, hess, counts_magnitudes(params))
     quantized = quantize(
-        backend, grad, hess, params, key, one_run(len(grad), first_row), comm or SoloComm()
+        backend, gradients, params, key, one_run(len(grad), first_row), comm or SoloComm()
     )
     packed = quantized.packed
     return quantized, packed if packed.ndim == 2 else unpack_rows(packed)
@@ -330,17 +339,19 @@ def test_full_precision_ignores_the_robust_scale() -> None:
 def test_magnitudes() -> None:
     """Bounds read from bit patterns: exact, and the same on every backend."""
     grad, _ = heavy_tail(9000, 1e30)
-    grad[:4] = [0.0, -0.0, 1e-45, -3.4e38]
-    reference = ReferenceBackend()
-    expected = reference.count_magnitudes(grad)
-    assert expected.sum() == 9000 and expected[0] == 3
+    grad[:4] = [0.0, 0.0, 1e-30, -3.4e38]
+    expected = output_gradients(grad, None, True)
+    assert expected.counts is not None
+    assert expected.counts.sum() == 9000 and expected.counts[0, 0] == 2
+    assert expected.tops.view(np.float32)[0] == np.abs(grad).max()
+    targets = Targets(np.zeros(9000), None, ())  # gradients of squared error are the scores then
     for simd in SIMD:
         for n_threads in (1, 4):
-            backend = cpu(n_threads, simd)
-            np.testing.assert_array_equal(backend.count_magnitudes(grad), expected)
-            bits = np.array([backend.max_magnitude(grad)], dtype=np.uint32)
-            assert bits.view(np.float32)[0] == np.abs(grad).max()
-            assert backend.max_magnitude(np.zeros(0, dtype=np.float32)) == 0
+            backend, scores = cpu(n_threads, simd), grad.astype(np.float64)[None]
+            found = backend.gradients(Regression(), scores, targets, True).output(0)
+            assert found.grad.tobytes() == grad.tobytes() and found.counts is not None
+            np.testing.assert_array_equal(found.counts, expected.counts)
+            np.testing.assert_array_equal(found.tops, expected.tops)
 
 
 @pytest.mark.parametrize("simd", SIMD)

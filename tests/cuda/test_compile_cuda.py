@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from bitgrove.backends.cuda.module import OPTIONS, kernel_files, kernel_source
+from bitgrove.objectives import OBJECTIVES
+from objective_cases import make_objective
 
 # What CuPy adds; for an A100, and for an H100 or H200.
 CUPY_OPTIONS = ("-ftz=true",)
@@ -32,8 +34,8 @@ def nvrtc() -> ctypes.CDLL | None:
     return None
 
 
-def compile_log(library: ctypes.CDLL, name: str, architecture: str) -> tuple[int, str]:
-    """(status, what the compiler says)."""
+def compiled(library: ctypes.CDLL, name: str, architecture: str) -> tuple[int, str, str]:
+    """(status, what the compiler says, PTX if the architecture is a virtual one)."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     wanted = (*OPTIONS, *CUPY_OPTIONS, f"-arch={architecture}")
     source, options = kernel_source(name).encode(), [option.encode() for option in wanted]
@@ -45,8 +47,11 @@ def compile_log(library: ctypes.CDLL, name: str, architecture: str) -> tuple[int
     library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
     log = ctypes.create_string_buffer(size.value)
     library.nvrtcGetProgramLog(program, log)
+    library.nvrtcGetPTXSize(program, ctypes.byref(size))
+    ptx = ctypes.create_string_buffer(max(size.value, 1))
+    library.nvrtcGetPTX(program, ptx)
     library.nvrtcDestroyProgram(ctypes.byref(program))
-    return status, log.value.decode()
+    return status, log.value.decode(), ptx.value.decode()
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -55,8 +60,22 @@ def test_kernel_compiles(name: str, architecture: str) -> None:
     library = nvrtc()
     if library is None:
         pytest.skip("no NVRTC library for this platform: the wheel nvidia-cuda-nvrtc has one")
-    status, log = compile_log(library, name, architecture)
+    status, log, _ = compiled(library, name, architecture)
     assert status == 0, log
+
+
+def test_every_objective_and_link_has_its_kernel() -> None:
+    """As the backend will ask for them by name."""
+    library = nvrtc()
+    if library is None:
+        pytest.skip("no NVRTC library for this platform: the wheel nvidia-cuda-nvrtc has one")
+    source = {name: compiled(library, name, "compute_80")[2] for name in ("gradients", "ranking")}
+    links = compiled(library, "predict", "compute_80")[2]
+    for name in OBJECTIVES:
+        objective = make_objective(name)
+        file = "ranking" if objective.family == "ranked" else "gradients"
+        assert f".entry {objective.kernel}_gradients(" in source[file]
+        assert objective.link.kernel is None or f".entry {objective.link.kernel}(" in links
 
 
 @pytest.mark.parametrize("name", kernel_files())

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bitgrove.training.splits import GainRules
 from numpy.typing import NDArray
 
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.data.binning import BinMapper
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import Objective, Queries, discounts
-from bitgrove.training.splits import GainRules
 from kernel_cases import binned, mapper_of, pack_rows
 
 REFERENCE = ReferenceBackend()
@@ -62,51 +61,6 @@ def test_bins_of_extreme_values(backend: Any, dtype: Any) -> None:
     found, found_missing = backend.bin_columns([values], mapper)
     np.testing.assert_array_equal(backend.host(found.columns), expected.bins)
     np.testing.assert_array_equal(found_missing, missing)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", ["binary", "regression", "multiclass", "lambdarank"])
-def test_gradients(backend: Any, name: str, weighted: bool) -> None:
-    rng = np.random.default_rng(1)
-    n_rows, n_outputs = 5000, 5 if name == "multiclass" else 1
-    scores = rng.normal(size=(n_outputs, n_rows)) * rng.choice([1e-3, 1.0, 300.0], size=n_rows)
-    label = rng.integers(0, 2 if name == "binary" else 5, n_rows).astype(float)
-    weight = rng.uniform(0.1, 9, n_rows).astype(np.float32) if weighted else None
-    queries = make_test_queries(rng, n_rows) if name == "lambdarank" else None
-    if queries is not None:
-        scores = np.round(scores * 4) / 4  # equal scores
-    objective = Objective(name, n_outputs, sigmoid=1.3, truncation=7)
-    expected = REFERENCE.gradients(objective, scores, label, weight, queries)
-    on_device = [backend.array(a) for a in (scores, label, weight)]
-    found = backend.gradients(objective, *on_device, queries)
-    for mine, theirs in zip(found, expected, strict=True):
-        assert (mine is None) == (theirs is None)
-        if theirs is not None:
-            assert backend.host(mine).tobytes() == theirs.tobytes()
-            top = REFERENCE.max_magnitude(theirs[-1])
-            assert backend.max_magnitude(mine[n_outputs - 1]) == top
-            assert backend.max_magnitude(backend.array(theirs[-1])) == top
-
-
-def make_test_queries(rng: np.random.Generator, n_rows: int) -> Queries:
-    borders = np.sort(rng.choice(np.arange(1, n_rows), size=30, replace=False))
-    offset = np.concatenate([[0], borders, [n_rows]]).astype(np.int64)
-    n_queries = len(offset) - 1
-    unit = np.full(n_queries, 2.0**35)
-    gains = np.ldexp(1.0, np.arange(5)) - 1
-    inverse = rng.uniform(0.01, 1.0, n_queries)
-    return Queries(offset, inverse, unit, gains, discounts(int(np.diff(offset).max())))
-
-
-def test_magnitudes(backend: Any) -> None:
-    rng = np.random.default_rng(2)
-    values = (rng.normal(size=70_000) * 10.0 ** rng.integers(-30, 30, 70_000)).astype(np.float32)
-    on_device = backend.array(values)
-    assert backend.max_magnitude(on_device) == REFERENCE.max_magnitude(values)
-    expected = REFERENCE.count_magnitudes(values)
-    np.testing.assert_array_equal(backend.count_magnitudes(on_device), expected)
-    for bad in (np.inf, -np.inf, np.nan):
-        assert backend.max_magnitude(backend.array(np.float32([1, bad]))) >= 0x7F800000
 
 
 @pytest.mark.parametrize("stochastic", [False, True])

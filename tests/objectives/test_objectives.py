@@ -10,20 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 import bitgrove as bg
+from bitgrove.backends.base import make_targets
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
-from bitgrove.objectives import (
-    base_scores,
-    label_gains,
-    make_objective,
-    make_queries,
-    scores_to_predictions,
-)
+from bitgrove.objectives import OBJECTIVES, label_gains, make_objective
 from bitgrove.objectives.metrics import EvalData, make_metric
 from bitgrove.params import resolve
 from cases import signal, table
-from kernel_cases import SIMD, cpu
 
 F64 = NDArray[np.float64]
 N = 120
@@ -45,7 +39,9 @@ def base(objective: str, weight: Any = None, comm: Comm | None = None, **params:
     part = None if weight is None else weight[rows]
     dataset = bg.Dataset(np.zeros((len(rows), 1)), LABELS[objective][rows], weight=part)
     checked = resolve({"objective": objective, **params})
-    return base_scores(make_objective(checked, dataset, comm), dataset, comm)
+    assert dataset.label is not None
+    objective_of_labels = make_objective(checked, dataset, comm)
+    return objective_of_labels.base_scores(dataset.label, dataset.weight, comm)
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
@@ -65,7 +61,7 @@ def test_base_scores(weight: Any) -> None:
 def test_base_score_of_ranking_is_zero() -> None:
     dataset = bg.Dataset(np.zeros((N, 1)), LABELS["lambdarank"], group=GROUP)
     objective = make_objective(resolve({"objective": "lambdarank"}), dataset, SoloComm())
-    assert base_scores(objective, dataset, SoloComm()).tolist() == [0.0]
+    assert objective.base_scores(LABELS["lambdarank"], None, SoloComm()).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("objective", ["binary", "regression", "multiclass"])
@@ -91,27 +87,15 @@ def test_the_base_score_minimises_the_loss(objective: str, metric: str) -> None:
     assert loss(0.0) < min(loss(-1e-3), loss(1e-3))
 
 
-def gradients(
-    objective: str, scores: F64, weight: Any = None, backend: Any = None, **params: Any
-) -> Any:
-    """(grad, hess), each (n_outputs, n_rows), of the reference unless told otherwise."""
+def gradients(objective: str, scores: F64, weight: Any = None, **params: Any) -> Any:
+    """(grad, hess), each (n_outputs, n_rows)."""
     group = GROUP if objective == "lambdarank" else None
     dataset = bg.Dataset(np.zeros((N, 1)), LABELS[objective], weight=weight, group=group)
     checked = resolve({"objective": objective, **params})
     rules = make_objective(checked, dataset, SoloComm())
-    queries = make_queries(checked, dataset) if group is not None else None
-    backend = backend or ReferenceBackend()
-    return backend.gradients(rules, scores, dataset.label, dataset.weight, queries)
-
-
-def row_losses(objective: str, sigmoid: float) -> Callable[[F64], F64]:
-    """The loss of each row as a function of the scores (n_outputs, n_rows)."""
-    y = LABELS[objective]
-    if objective == "binary":
-        return lambda s: np.logaddexp(0.0, -sigmoid * (2 * y - 1) * s[0])
-    if objective == "regression":
-        return lambda s: 0.5 * (s[0] - y) ** 2
-    return lambda s: np.log(np.exp(s).sum(axis=0)) - s[y.astype(int), np.arange(N)]
+    backend = ReferenceBackend()
+    targets = make_targets(backend, rules, LABELS[objective], dataset.weight, group)
+    return backend.gradients(rules, scores, targets)[:2]
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
@@ -124,14 +108,15 @@ def test_gradients_are_derivatives(objective: str, sigmoid: float, weight: Any) 
     scores = RNG.normal(size=(n_outputs, N)) + (10 if objective == "regression" else 0)
     params = {"sigmoid": sigmoid} if objective == "binary" else {}
     grad, hess = gradients(objective, scores, weight, **params)
-    loss, step = row_losses(objective, sigmoid), 1e-4
+    settings = {**params, **OBJECTIVES[objective].class_settings(n_outputs)}
+    rules, step = OBJECTIVES[objective].from_settings(settings), 1e-4
     w = 1.0 if weight is None else weight
     # The multiclass hessian carries the factor k / (k - 1) that makes two classes equal to binary.
     factor = 4 / 3 if objective == "multiclass" else 1.0
     for k in range(n_outputs):
         shift = np.zeros_like(scores)
         shift[k] = step
-        up, here, down = loss(scores + shift), loss(scores), loss(scores - shift)
+        up, here, down = (rules.losses(scores + d, LABELS[objective]) for d in (shift, 0, -shift))
         np.testing.assert_allclose(grad[k], w * (up - down) / (2 * step), rtol=1e-4, atol=1e-6)
         if hess is not None:
             curve = factor * w * (up - 2 * here + down) / step**2
@@ -143,19 +128,6 @@ def test_softmax_gradients_sum_to_zero() -> None:
     grad, hess = gradients("multiclass", 3 * RNG.normal(size=(4, N)))
     np.testing.assert_allclose(grad.sum(axis=0), 0.0, atol=1e-6)
     assert (hess > 0).all()
-
-
-@pytest.mark.parametrize("objective", list(LABELS))
-@pytest.mark.parametrize("weight", [None, WEIGHT])
-@pytest.mark.parametrize("simd", SIMD)
-def test_the_core_computes_the_same_bits(objective: str, weight: Any, simd: int) -> None:
-    n_outputs = 4 if objective == "multiclass" else 1
-    scores = 5 * RNG.normal(size=(n_outputs, N))
-    expected = gradients(objective, scores, weight)
-    found = gradients(objective, scores, weight, cpu(2, simd))
-    for mine, oracle in zip(found, expected, strict=True):
-        assert (mine is None) == (oracle is None)
-        assert oracle is None or mine.tobytes() == oracle.tobytes()
 
 
 def queries() -> list[NDArray[np.int64]]:
@@ -219,19 +191,23 @@ def test_lambdas_are_derivatives_of_the_pairwise_loss(sigmoid: float, truncation
         assert hess[0, row] == pytest.approx(curve, rel=1e-2, abs=1e-5 * float(hess.max()))
 
 
+def predictions(objective: str, scores: F64, **settings: float) -> F64:
+    return OBJECTIVES[objective].from_settings(settings).link.predictions(scores)
+
+
 def test_probabilities() -> None:
     scores = 20 * RNG.normal(size=(N, 4))
-    p = scores_to_predictions("multiclass", scores)
+    p = predictions("multiclass", scores)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
     np.testing.assert_allclose(
         p, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True), rtol=1e-12
     )
-    far = scores_to_predictions("multiclass", np.array([[1e4, -1e4, 0.0], [-1e300, 1e300, 0.0]]))
+    far = predictions("multiclass", np.array([[1e4, -1e4, 0.0], [-1e300, 1e300, 0.0]]))
     np.testing.assert_allclose(far, [[1, 0, 0], [0, 1, 0]], atol=1e-300)
-    binary = scores_to_predictions("binary", scores[:, :1], 0.5)
+    binary = predictions("binary", scores[:, :1], sigmoid=0.5)
     np.testing.assert_allclose(binary, 1 / (1 + np.exp(-0.5 * scores[:, 0])), rtol=1e-12)
     for name in ("regression", "lambdarank"):
-        np.testing.assert_array_equal(scores_to_predictions(name, scores[:, :1]), scores[:, 0])
+        np.testing.assert_array_equal(predictions(name, scores[:, :1]), scores[:, 0])
 
 
 def test_trained_probabilities_sum_to_one() -> None:

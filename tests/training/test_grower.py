@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from bitgrove.training.splits import GainRules, no_splits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -19,8 +20,7 @@ from bitgrove.model.tree import Tree
 from bitgrove.params import resolve
 from bitgrove.training.booster import Booster
 from bitgrove.training.histograms import WidthPlan
-from bitgrove.training.quantize import QuantizedGradients, quantize
-from bitgrove.training.splits import GainRules, no_splits
+from bitgrove.training.quantize import QuantizedGradients, counts_magnitudes, quantize
 from cases import CASES, Case
 
 
@@ -32,13 +32,12 @@ class PlainGrower:
         self.booster = booster
         self.backend = ReferenceBackend()
         self.matrix = booster.matrix
-        grad, hess = self.backend.gradients(
-            booster.objective, booster.scores, booster.label, booster.weight, booster.queries
+        gradients = self.backend.gradients(
+            booster.objective, booster.scores, booster.targets, counts_magnitudes(booster.params)
         )
         key = rounding_key(booster.params.random_state, 0)
-        hess0 = None if hess is None else hess[0]
         self.quantized = quantize(
-            self.backend, grad[0], hess0, booster.params, key, booster.runs, SoloComm()
+            self.backend, gradients.output(0), booster.params, key, booster.runs, SoloComm()
         )
         self.rules = GainRules.of(booster.params, self.quantized)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.distributed.comm import Comm
+if TYPE_CHECKING:
+    from bitgrove.distributed.comm import Comm
 
 F64 = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bitgrove.data.binning import BinMapper
     from bitgrove.data.row_ids import RowRuns
     from bitgrove.model.tree import Tree
-    from bitgrove.objectives import Objective, Queries
+    from bitgrove.objectives import Objective
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -191,6 +191,44 @@ class TreeWork(ABC):
             frontier.record(self.search(plan, exchange))
 
 
+class Targets(NamedTuple):
+    """What the scores are compared with, on the device; made once per training."""
+
+    label: Any
+    weight: Any  # None: one for every row
+    tables: tuple[Any, ...]  # the objective's own, in its order
+
+
+class OutputGradients(NamedTuple):
+    """The gradients of one output; hess and its bounds are those of Gradients."""
+
+    grad: Any
+    hess: Any
+    tops: NDArray[np.uint32]  # (2,)
+    counts: I64 | None  # (2, 2048)
+
+
+class Gradients(NamedTuple):
+    """Gradients of all outputs, and the bounds that quantization needs.
+
+    grad and hess: (n_outputs, n_rows) float32 on the device; hess is None where it is constant one.
+    tops: (n_outputs, 2), the bit pattern of the largest |grad| and of the largest hess (0 without
+    hess); at least 0x7F800000 if one is not finite.
+    counts: (n_outputs, 2, 2048), how many |grad| and hess fall into each bucket, the upper 11 bits
+    of their pattern; None where they were not asked for.
+    """
+
+    grad: Any
+    hess: Any
+    tops: NDArray[np.uint32]
+    counts: I64 | None
+
+    def output(self, k: int) -> OutputGradients:
+        hess = None if self.hess is None else self.hess[k]
+        counts = None if self.counts is None else self.counts[k]
+        return OutputGradients(self.grad[k], hess, self.tops[k], counts)
+
+
 class Backend(Protocol):
     name: str
     pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
@@ -209,15 +247,9 @@ class Backend(Protocol):
         """A device array on the host."""
 
     def gradients(
-        self, objective: Objective, scores: Any, label: Any, weight: Any, queries: Queries | None
-    ) -> tuple[Any, Any]:
-        """grad and hess, (n_outputs, n_rows) float32; hess is None where it is constant one."""
-
-    def max_magnitude(self, values: Any) -> int:
-        """Bit pattern of the largest |x|; at least 0x7F800000 if one is not finite."""
-
-    def count_magnitudes(self, values: Any) -> I64:
-        """How many |x| fall into each of 2048 buckets (the upper 11 bits of their pattern)."""
+        self, objective: Objective, scores: Any, targets: Targets, count_magnitudes: bool = False
+    ) -> Gradients:
+        """The objective's gradients, times the weights, with their bounds."""
 
     def quantize(self, grad: Any, hess: Any, rounding: Rounding, runs: RowRuns) -> PackedRows:
         """Integers of one output; hess None: the count is the hessian."""
@@ -233,3 +265,15 @@ class Backend(Protocol):
 
     def add_tree(self, scores: Any, matrix: Any, tree: Tree) -> None:
         """Adds a tree to the scores of binned rows, by walking it."""
+
+
+def make_targets(
+    backend: Backend,
+    objective: Objective,
+    label: F64,
+    weight: NDArray[np.float32] | None,
+    group: I64 | None,
+) -> Targets:
+    """Labels, weights and the objective's tables, sent to the device."""
+    tables = tuple(backend.upload(table) for table in objective.tables(label, group))
+    return Targets(backend.upload(label), backend.upload(weight), tables)

@@ -14,16 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import PackedRows, RootSums, Rounding, Sample, TreeInputs
+from bitgrove.backends.base import (
+    Gradients,
+    PackedRows,
+    RootSums,
+    Rounding,
+    Sample,
+    Targets,
+    TreeInputs,
+)
 from bitgrove.backends.core_tree import CoreTree
 from bitgrove.backends.host_slots import HostSlots
+from bitgrove.backends.losses import loss_kernel
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.kernels.plans import Records
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import Objective, Queries
+from bitgrove.objectives import Objective
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
@@ -116,56 +125,38 @@ class CpuBackend:
         return np.asarray(values)
 
     def gradients(
-        self,
-        objective: Objective,
-        scores: Array,
-        label: Array,
-        weight: Any,
-        queries: Queries | None,
-    ) -> tuple[Array, Array | None]:
+        self, objective: Objective, scores: Array, targets: Targets, count_magnitudes: bool = False
+    ) -> Gradients:
+        kernel = loss_kernel(objective)
         grad = self.buffer("grad", scores.shape, np.float32)
         hess = self.buffer("hess", scores.shape, np.float32)
-        if objective.name == "multiclass":
-            _core.softmax_gradients(scores, label, weight, grad, hess, self.n_threads, self.simd)
-        elif objective.name == "lambdarank":
-            assert queries is not None
-            self._rank_gradients(objective, scores, label, weight, queries, grad, hess)
-        else:
-            kernel = {"binary": _core.binary_gradients, "regression": _core.squared_gradients}
-            kernel[objective.name](
-                scores[0],
-                label,
-                weight,
-                grad[0],
-                hess[0],
-                objective.sigmoid,
-                self.n_threads,
-                self.simd,
-            )
-        return grad, None if objective.constant_hessian(weight) else hess
-
-    def _rank_gradients(
-        self,
-        o: Objective,
-        scores: Array,
-        label: Array,
-        weight: Any,
-        q: Queries,
-        grad: Array,
-        hess: Array,
-    ) -> None:
-        tables = (q.offset, q.inverse_max_dcg, q.unit, q.label_gain, q.discount)
-        rules = (o.sigmoid, o.truncation, o.normalise)
-        _core.rank_gradients(
-            scores[0], label, weight, *tables, *rules, grad[0], hess[0], self.n_threads
+        tops = np.empty((len(scores), 2), dtype=np.uint32)
+        _core.gradients(
+            loss=kernel.name,
+            scores=scores,
+            label=targets.label,
+            weight=targets.weight,
+            tables=targets.tables,
+            parameters=kernel.parameters,
+            grad=grad,
+            hess=hess,
+            tops=tops,
+            n_threads=self.n_threads,
+            simd=self.simd,
         )
+        kept = None if objective.constant_hessian(targets.weight) else hess
+        if kept is None:
+            tops[:, 1] = 0
+        counts = self._counts(grad, kept) if count_magnitudes else None
+        return Gradients(grad, kept, tops, counts)
 
-    def max_magnitude(self, values: Array) -> int:
-        return int(_core.max_magnitude(values, self.n_threads, self.simd))
-
-    def count_magnitudes(self, values: Array) -> I64:
-        counts = np.empty(2048, dtype=np.int64)
-        _core.count_magnitudes(values, counts, self.n_threads)
+    def _counts(self, grad: Array, hess: Array | None) -> I64:
+        counts = np.zeros((len(grad), 2, 2048), dtype=np.int64)
+        for side, values in enumerate((grad, () if hess is None else hess)):
+            for k, of_output in enumerate(values):
+                _core.count_magnitudes(
+                    values=of_output, counts=counts[k, side], n_threads=self.n_threads
+                )
         return counts
 
     def quantize(

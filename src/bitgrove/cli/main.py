@@ -24,10 +24,10 @@ from bitgrove.data import tables
 from bitgrove.data.dataset import Dataset
 from bitgrove.distributed import Comm, SoloComm, fails_together, files
 from bitgrove.errors import BitgroveError, DataError, ParameterError, RankFailure
+from bitgrove.objectives import OBJECTIVES
 from bitgrove.params import PARAMETERS, TrainParams, resolve
 from bitgrove.params.parameter import Parameter
 
-_CLASSIFICATION = ("binary", "multiclass")
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True,
           "false": False, "no": False, "off": False, "0": False}  # fmt: skip
 
@@ -104,9 +104,8 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
     train_set = read.dataset(args.data)
     valid_set = read.dataset(args.valid) if args.valid else None
     n_rows = files.introduce_ranks(comm, train_set.n_rows)
-    if read.classes is not None and params.objective == "multiclass":
-        # As the estimator does: the same model file.
-        given = {**given, "num_class": len(read.classes)}
+    if read.classes is not None:  # as the estimator does: the same model file
+        given = {**given, **read.objective.class_settings(len(read.classes))}
     if comm.size > 1 and params.n_jobs is None:
         given = {**given, "n_jobs": files.threads_per_rank(comm)}
     if comm.rank > 0:
@@ -143,13 +142,15 @@ def _checkpointing(args: argparse.Namespace, comm: Comm) -> dict[str, Any]:
 
 def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
     if params.objective is None:
+        *others, last = OBJECTIVES
         raise ParameterError(
-            "--objective is needed: binary, multiclass, regression or lambdarank, "
-            "for example --objective binary"
+            f"--objective is needed: {', '.join(others)} or {last}, "
+            f"for example --objective {others[0]}"
         )
-    if (params.objective == "lambdarank") != (args.group is not None):
+    if OBJECTIVES[params.objective].needs_queries != (args.group is not None):
+        ranking = " or ".join(name for name, kind in OBJECTIVES.items() if kind.needs_queries)
         raise ParameterError(
-            "--objective lambdarank and --group (the column of query ids) need each other"
+            f"--objective {ranking} and --group (the column of query ids) need each other"
         )
     if params.early_stopping_rounds is not None and not args.valid:
         raise ParameterError("early_stopping_rounds needs validation data: --valid FILE")
@@ -160,6 +161,8 @@ class _ShardReader:
 
     def __init__(self, args: argparse.Namespace, params: TrainParams, comm: Comm) -> None:
         self.args, self.params, self.comm = args, params, comm
+        assert params.objective is not None
+        self.objective = OBJECTIVES[params.objective].from_settings(vars(params))
         self.classes: NDArray[Any] | None = None
 
     def dataset(self, patterns: Sequence[str]) -> Dataset:
@@ -168,13 +171,34 @@ class _ShardReader:
         table = files.shared_columns(table, comm)
         if args.group:
             files.check_query_borders(table, args.group, comm)
-        label, self.classes = _labels(table, args.label, self.params, comm, self.classes)
+        label, self.classes = self._labels(table, args.label)
         return Dataset(
             tables.feature_table(table, _feature_names(table, args)),
             label,
             weight=tables.numbers(table, args.weight) if args.weight else None,
             group=tables.group_sizes(table, args.group) if args.group else None,
         )
+
+    def _labels(self, table: Any, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """(labels as numbers, classes or None if the objective has none)."""
+        if not self.objective.is_classifier:
+            return tables.numbers(table, name), None
+        codes, found = tables.class_codes(table, name, self.classes)
+        if self.classes is not None:
+            return codes, self.classes
+        if self.comm.size > 1:
+            codes, found = tables.class_codes(table, name, files.shared_classes(found, self.comm))
+        if self.params.num_class is not None and found.dtype.kind in "iu":
+            # Rows may lack some class, but whole-number labels say which one they are.
+            every = np.arange(self.params.num_class)
+            codes, found = tables.class_codes(table, name, every)
+        expected = self.objective.n_classes
+        if len(found) < 2 or (expected is not None and len(found) != expected):
+            raise DataError(
+                f"label {name!r} has {len(found)} classes ({tables.listed(found.tolist())}), but "
+                f"objective {self.objective.name!r} needs {expected or 'at least 2'}"
+            )
+        return codes, found
 
 
 def _predict(args: argparse.Namespace) -> None:
@@ -195,7 +219,7 @@ def _predict(args: argparse.Namespace) -> None:
     else:
         predictions = model.predict(rows, n_jobs=args.n_jobs)
         found = _output_columns(model, predictions, "probability")
-        if model.objective in _CLASSIFICATION:
+        if model.n_classes:
             found["predicted_class"] = _predicted_class(model, predictions)
     clash = sorted(kept.keys() & found.keys())
     if clash:
@@ -298,30 +322,6 @@ def _feature_names(table: Any, args: argparse.Namespace) -> list[str]:
     if not names:
         raise DataError("no column is left to be a feature")
     return names
-
-
-def _labels(
-    table: Any, name: str, params: TrainParams, comm: Comm, classes: NDArray[Any] | None
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """(labels as numbers, classes or None if the objective has none)."""
-    if params.objective not in _CLASSIFICATION:
-        return tables.numbers(table, name), None
-    codes, found = tables.class_codes(table, name, classes)
-    if classes is not None:
-        return codes, classes
-    if comm.size > 1:
-        codes, found = tables.class_codes(table, name, files.shared_classes(found, comm))
-    if params.num_class is not None and found.dtype.kind in "iu":
-        # Rows may lack some class, but whole-number labels say which one they are.
-        every = np.arange(params.num_class)
-        codes, found = tables.class_codes(table, name, every)
-    expected = 2 if params.objective == "binary" else params.num_class
-    if len(found) < 2 or (expected is not None and len(found) != expected):
-        raise DataError(
-            f"label {name!r} has {len(found)} classes ({tables.listed(found.tolist())}), but "
-            f"objective {params.objective!r} needs {expected or 'at least 2'}"
-        )
-    return codes, found
 
 
 def _wants_progress(args: argparse.Namespace, params: TrainParams) -> bool:

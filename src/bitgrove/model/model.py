@@ -22,10 +22,10 @@ from bitgrove.data.dataset import rows_for_prediction
 from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.machine.files import PathLike, write_atomically
 from bitgrove.model import file as model_file
-from bitgrove.model.predict import GPU_LINKS, choose_gpu, predict_leaves, predict_scores
+from bitgrove.model.predict import choose_gpu, predict_leaves, predict_scores
 from bitgrove.model.tree import Tree, make_forest
-from bitgrove.objectives import scores_to_predictions
-from bitgrove.params.parameter import OBJECTIVES
+from bitgrove.objectives import OBJECTIVES
+from bitgrove.objectives.links import IDENTITY, Link
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
@@ -74,11 +74,18 @@ class Model:
         self._device_forests: dict[str, Any] = {}
         _check_outputs(self)
         _check_names_and_params(self)
+        self._objective = OBJECTIVES[objective].for_model(self.params, self.n_outputs)
+        _check_classes(self)
 
     @property
     def n_outputs(self) -> int:
         """Scores per row: the number of classes for multiclass, otherwise 1."""
         return len(self.base_score)
+
+    @property
+    def n_classes(self) -> int:
+        """Classes that the predictions are about; 0 if it is not a classifier."""
+        return self._objective.n_classes or 0
 
     @property
     def n_features(self) -> int:
@@ -118,9 +125,9 @@ class Model:
         a CuPy array; the bits are the same everywhere.
         """
         if gpu := choose_gpu(X, device):
-            return self._on_gpu(gpu, X, num_iteration, None)
+            return self._on_gpu(gpu, X, num_iteration, IDENTITY)
         scores = self._scores(X, num_iteration, n_jobs)
-        return scores if self.objective == "multiclass" else scores[:, 0]
+        return scores if self.n_outputs > 1 else scores[:, 0]
 
     def predict(
         self,
@@ -134,10 +141,8 @@ class Model:
         regression, scores for lambdarank; (n_rows, n_classes) probabilities for multiclass.
         The arguments are those of `predict_raw`."""
         if gpu := choose_gpu(X, device):
-            return self._on_gpu(gpu, X, num_iteration, GPU_LINKS.get(self.objective))
-        scores = self._scores(X, num_iteration, n_jobs)
-        sigmoid = float(self.params.get("sigmoid", 1.0))
-        return scores_to_predictions(self.objective, scores, sigmoid)
+            return self._on_gpu(gpu, X, num_iteration, self._objective.link)
+        return self._objective.link.predictions(self._scores(X, num_iteration, n_jobs))
 
     def predict_leaf(
         self, X: Any, *, num_iteration: int | None = None, n_jobs: int | None = None
@@ -226,7 +231,7 @@ class Model:
             f"{n_leaves} leaves",
             f"{self.n_features} features",
         ]
-        if self.objective == "multiclass":
+        if self.n_classes == self.n_outputs:
             parts.append(f"{self.n_outputs} classes")
         if self.best_iteration is not None:
             parts.append(f"best iteration {self.best_iteration}")
@@ -239,7 +244,7 @@ class Model:
         rows = rows_for_prediction(X, self.feature_names)
         return predict_scores(self.forest, rows, self.base_score, n_used, _checked_n_jobs(n_jobs))
 
-    def _on_gpu(self, gpu: str, X: Any, num_iteration: int | None, link: str | None) -> Any:
+    def _on_gpu(self, gpu: str, X: Any, num_iteration: int | None, link: Link) -> Any:
         """Scores, or predictions after the link; of the kind (CuPy or NumPy) that X is of."""
         from bitgrove.backends.cuda.predict import DeviceForest
 
@@ -247,9 +252,8 @@ class Model:
         rows = rows_for_prediction(X, self.feature_names)
         if gpu not in self._device_forests:
             self._device_forests[gpu] = DeviceForest(self.trees, self.base_score, gpu)
-        forest = self._device_forests[gpu]
-        found = forest.predict(rows, n_trees, link, float(self.params.get("sigmoid", 1.0)))
-        return found if self.objective == "multiclass" else found[:, 0]
+        found = self._device_forests[gpu].predict(rows, n_trees, link)
+        return found if self.n_outputs > 1 else found[:, 0]
 
     def _n_used(self, num_iteration: int | None) -> int:
         if num_iteration is None:
@@ -297,16 +301,10 @@ def _check_outputs(model: Model) -> None:
     if model.base_score.ndim != 1:
         raise ModelFormatError("base_score must have one dimension")
     n_outputs, n_trees = model.n_outputs, len(model.trees)
-    if (n_outputs < 2) if model.objective == "multiclass" else (n_outputs != 1):
+    if not OBJECTIVES[model.objective].allows_outputs(n_outputs):
         raise ModelFormatError(f"objective {model.objective!r} with {n_outputs} outputs")
     if n_trees % n_outputs:
         raise ModelFormatError(f"{n_trees} trees cannot be shared by {n_outputs} outputs")
-    if model.classes is not None:
-        expected = {"binary": 2, "multiclass": n_outputs}.get(model.objective, 0)
-        if len(model.classes) != expected:
-            raise ModelFormatError(
-                f"{len(model.classes)} classes, expected {expected} for {model.objective!r}"
-            )
     best = model.best_iteration
     if best is not None and not 1 <= best <= model.n_iterations:
         raise ModelFormatError(f"best_iteration {best} is not in 1..{model.n_iterations}")
@@ -332,6 +330,13 @@ def _check_names_and_params(model: Model) -> None:
     if type(sigmoid) not in (int, float) or sigmoid <= 0:
         raise ModelFormatError(
             f"parameter 'sigmoid' is {reprlib.repr(sigmoid)}, not a positive number"
+        )
+
+
+def _check_classes(model: Model) -> None:
+    if model.classes is not None and len(model.classes) != model.n_classes:
+        raise ModelFormatError(
+            f"{len(model.classes)} classes, expected {model.n_classes} for {model.objective!r}"
         )
 
 

@@ -19,7 +19,6 @@ from bitgrove.machine.gpu import find_device
 from bitgrove.machine.threads import resolve_threads
 
 Rows = NDArray[Any]
-GPU_LINKS = {"binary": "sigmoid", "multiclass": "softmax"}  # as objectives.scores_to_predictions
 
 
 def predict_scores(

@@ -85,11 +85,11 @@ def _last_tree_of(booster: Booster, X: np.ndarray) -> np.ndarray:
 def _choose(booster: Booster, tolerance: float) -> int:
     """The fewest bits whose error on the last tree is at most the tolerance; 8 if none is."""
     tree, leaf = booster.trees[-1], leaf_of_rows(booster, booster.trees[-1])
-    grads, hesses = booster.gradients
-    hess = None if hesses is None else hesses[0]
+    assert booster.gradients is not None
+    part = booster.gradients.output(0)
     for bits in _CHOICES:
         params = replace(booster.params, gradient_bits=bits)
-        errors = rounding_errors(tree, leaf, grads[0], hess, params, len(booster.trees))
+        errors = rounding_errors(tree, leaf, part.grad, part.hess, params, len(booster.trees))
         if errors.worst() <= tolerance:
             return bits
     return _CHOICES[-1]

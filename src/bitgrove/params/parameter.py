@@ -8,28 +8,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from bitgrove.errors import ParameterError
+from bitgrove.objectives import owners
+from bitgrove.objectives.metrics import METRICS, SYNONYMS, make_metric
 
 Kind = Literal["int", "float", "bool", "choice", "metrics", "floats"]
 
-OBJECTIVES = ("binary", "regression", "multiclass", "lambdarank")
-# A metric and the objectives whose predictions it can judge.
-METRICS: dict[str, tuple[str, ...]] = {
-    "auc": ("binary",), "logloss": ("binary",), "error": ("binary",),
-    "rmse": ("regression",), "mae": ("regression",),
-    "multi_logloss": ("multiclass",), "multi_error": ("multiclass",),
-    "ndcg": ("lambdarank",),
-}  # fmt: skip
-_METRIC_SYNONYMS = {
-    "binary_logloss": "logloss", "binary_error": "error", "mlogloss": "multi_logloss",
-    "merror": "multi_error", "l1": "mae", "l2_root": "rmse",
-}  # fmt: skip
 MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
 
 
@@ -46,12 +36,16 @@ class Parameter:
     low: float = 0
     high: float | None = None
     low_open: bool = False
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
     optional: bool = False  # None is a value of its own
     affects_model: bool = True
     kept_by_default: bool = True  # False: the model file names it only if it is not the default
-    objectives: tuple[str, ...] = OBJECTIVES  # where a value other than the default has a meaning
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Where a value other than the default has a meaning: with the objectives that own it."""
+        return owners(self.name)
 
     @property
     def allowed(self) -> str:
@@ -59,7 +53,8 @@ class Parameter:
         if self.type == "choice":
             text = "one of " + ", ".join(repr(choice) for choice in self.choices)
         elif self.type == "metrics":
-            text = f"a name or a list of names out of {', '.join(METRICS)} and ndcg@k (k >= 1)"
+            with_rank = ", ".join(f"{n}@k" for n, metric in METRICS.items() if metric.takes_rank)
+            text = f"a name or a list of names out of {', '.join(METRICS)} and {with_rank} (k >= 1)"
         elif self.type == "floats":
             text = "a list of finite numbers >= 0"
         elif self.type == "bool":
@@ -115,7 +110,7 @@ def _to_metrics(parameter: Parameter, value: object) -> tuple[str, ...] | None:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)) or not names:
         return None
-    known = [_METRIC_SYNONYMS.get(name, name) if isinstance(name, str) else "" for name in names]
+    known = [SYNONYMS.get(name, name) if isinstance(name, str) else "" for name in names]
     return tuple(dict.fromkeys(known)) if all(map(_is_metric, known)) else None
 
 
@@ -140,7 +135,8 @@ def _in_bounds(parameter: Parameter, value: float) -> bool:
 
 
 def _is_metric(name: str) -> bool:
-    base, at, k = name.partition("@")
-    if at:
-        return base == "ndcg" and k.isascii() and k.isdecimal() and k[0] != "0"
-    return base in METRICS
+    try:
+        make_metric(name)
+    except KeyError:
+        return False
+    return True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bitgrove.params.parameter import OBJECTIVES, Parameter
+from bitgrove.objectives import OBJECTIVES
+from bitgrove.params.parameter import Parameter
 from bitgrove.params.table import PARAMETERS
 
 
@@ -31,7 +32,7 @@ def _facts(p: Parameter) -> list[str]:
         facts.append(f"- other spellings: {', '.join(spellings)}")
     if p.aliases:
         facts.append(f"- aliases: {', '.join(f'`{alias}`' for alias in p.aliases)}")
-    if p.objectives != OBJECTIVES:
+    if p.objectives != tuple(OBJECTIVES):
         facts.append(f"- only for: {', '.join(f'`{name}`' for name in p.objectives)}")
     if not p.affects_model:
         facts.append("- never changes the model")

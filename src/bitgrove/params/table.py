@@ -14,12 +14,19 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bitgrove.errors import ParameterError
-from bitgrove.params.parameter import MANY, METRICS, OBJECTIVES, Kind, Parameter, checked
+from bitgrove.objectives import OBJECTIVES, SYNONYMS
+from bitgrove.objectives.metrics import judged_by, make_metric
+from bitgrove.params.parameter import MANY, Kind, Parameter, checked
 
 
 def _row(kind: Kind, default: object, group: str, doc: str, aliases: str = "", **rest: Any) -> Any:
     row = dict(rest, type=kind, default=default, group=group, doc=doc, aliases=(*aliases.split(),))
     return field(default=default, metadata=row)
+
+
+def _default_metrics() -> str:
+    *others, last = dict.fromkeys(objective.default_metric for objective in OBJECTIVES.values())
+    return f"{', '.join(others)} or {last}"
 
 
 CORE, SHAPE, SAMPLING = "Core", "Tree shape and regularization", "Sampling"
@@ -37,12 +44,8 @@ class TrainParams:
         "The loss that is minimised. `train()` needs it; the estimators choose it themselves: "
         "`binary` or `multiclass` by the number of classes, `regression` (squared error), "
         "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood.",
-        "objective_type loss app application", choices=OBJECTIVES, optional=True, synonyms={
-            "binary:logistic": "binary", "logloss": "binary",
-            "regression_l2": "regression", "l2": "regression", "mse": "regression",
-            "rmse": "regression", "squared_error": "regression", "reg:squarederror": "regression",
-            "softmax": "multiclass", "multi:softprob": "multiclass", "multi:softmax": "multiclass",
-            "rank:ndcg": "lambdarank"})
+        "objective_type loss app application", choices=OBJECTIVES, optional=True,
+        synonyms=SYNONYMS)
     n_estimators: int = _row("int", 100, CORE,
         "Number of boosting iterations: one tree each, or one per class for `multiclass`. Raise it "
         "together with a lower `learning_rate`; with early stopping set it high and let the "
@@ -126,27 +129,27 @@ class TrainParams:
     num_class: int | None = _row("int", None, OBJECTIVE,
         "Number of classes; labels are 0 to `num_class` - 1. None: taken from the labels. Needed "
         "when the training rows may lack some class.",
-        "num_classes", low=2, high=MANY, optional=True, objectives=("multiclass",))
+        "num_classes", low=2, high=MANY, optional=True)
     scale_pos_weight: float = _row("float", 1.0, OBJECTIVE,
         "Weight of the positive class. For imbalanced data try (negatives / positives): ranking "
         "of rows may improve, but probabilities are then no longer calibrated.",
-        low_open=True, objectives=("binary",))
+        low_open=True)
     sigmoid: float = _row("float", 1.0, OBJECTIVE,
         "Slope of the logistic function: probability = 1 / (1 + exp(-sigmoid * score)) for "
         "`binary`, and the sharpness of the pairwise loss for `lambdarank`.",
-        low_open=True, objectives=("binary", "lambdarank"))
+        low_open=True)
     lambdarank_truncation_level: int = _row("int", 30, OBJECTIVE,
         "Pairs count when at least one of the two rows is among this many best-ranked of its "
         "query. Set it a little above the k of the NDCG@k that matters to you.",
-        low=1, high=MANY, objectives=("lambdarank",))
+        low=1, high=MANY)
     lambdarank_norm: bool = _row("bool", True, OBJECTIVE,
-        "Normalise each query's gradients: long ones do not dominate.", objectives=("lambdarank",))
+        "Normalise each query's gradients: long ones do not dominate.")
     label_gain: tuple[float, ...] | None = _row("floats", None, OBJECTIVE,
         "Gain of relevance labels 0, 1, 2, ... in NDCG. None: 2^label - 1. Give your own list when "
-        "labels are large or that grows too fast.", optional=True, objectives=("lambdarank",))
+        "labels are large or that grows too fast.", optional=True)
     eval_metric: tuple[str, ...] | None = _row("metrics", None, EVALUATION,
         "Metric or metrics computed on the validation data after each iteration. None: the "
-        "objective's own (logloss, rmse, multi_logloss or ndcg@10). LightGBM `metric`.",
+        f"objective's own ({_default_metrics()}). LightGBM `metric`.",
         "metric metrics", optional=True)
     early_stopping_rounds: int | None = _row("int", None, EVALUATION,
         "Stop when a validation metric has not improved for this many iterations, and keep the "
@@ -245,7 +248,7 @@ def _check_together(values: Mapping[str, Any]) -> None:
                 f"it belongs to {' and '.join(p.objectives)}"
             )
     for name in values["eval_metric"] or ():
-        fits = METRICS[name.partition("@")[0]]
+        fits = judged_by(make_metric(name))
         if objective not in fits:
             raise ParameterError(
                 f"eval_metric={name!r} cannot judge objective={objective!r}; "

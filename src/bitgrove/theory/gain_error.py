@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.backends.reference import ReferenceBackend, output_gradients
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.row_ids import one_run
 from bitgrove.data.sampling import rounding_key
@@ -34,7 +34,7 @@ from bitgrove.theory.leaves import (
     tree_sums,
 )  # fmt: skip
 from bitgrove.training.booster import Booster, start_scores
-from bitgrove.training.quantize import quantize
+from bitgrove.training.quantize import counts_magnitudes, quantize
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -112,12 +112,10 @@ def measure_gain_errors(
         iteration, output = divmod(number, model.n_outputs)
         tree, leaf = model.trees[number], leaves[:, number].astype(np.int64)
         if output == 0 and iteration in chosen:
-            grads, hesses = booster.backend.gradients(
-                booster.objective, scores, booster.label, booster.weight, booster.queries
-            )
+            gradients = booster.backend.gradients(booster.objective, scores, booster.targets)
         if iteration in chosen:
-            hess = None if hesses is None else hesses[output]
-            rounder = _Rounder(params, grads[output], hess, seed, number)
+            part = gradients.output(output)
+            rounder = _Rounder(params, part.grad, part.hess, seed, number)
             parts.append(_tree_errors(tree, number, leaf, rounder, n_draws, delta))
         scores[output] += tree.leaf_value[leaf]
     return _concatenate(bits, delta, n_draws, parts)
@@ -151,7 +149,8 @@ class _Rounder:
         """Gradients and hessians that were rounded and scaled back."""
         key = rounding_key(self.seed, (self.tree << 20) + number)
         runs = one_run(len(self.grad))
-        q = quantize(ReferenceBackend(), self.grad, self.hess, self.params, key, runs, SoloComm())
+        given = output_gradients(self.grad, self.hess, counts_magnitudes(self.params))
+        q = quantize(ReferenceBackend(), given, self.params, key, runs, SoloComm())
         grad, hess = q.packed.values.T
         return [grad * q.grad_scale, hess * q.hess_scale]
 

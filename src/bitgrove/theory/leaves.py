@@ -102,7 +102,8 @@ class LeafRecorder:
 def iteration_sums(booster: Booster, iteration: int) -> list[TreeSums]:
     """The sums of the trees that the booster grew last, one per output, over the sampled rows."""
     backend, n_outputs = booster.backend, booster.objective.n_outputs
-    grads, hesses = booster.gradients
+    gradients = booster.gradients
+    assert gradients is not None
     sample = row_sample(booster.params, iteration)
     rows = None
     if sample is not None:
@@ -110,8 +111,9 @@ def iteration_sums(booster: Booster, iteration: int) -> list[TreeSums]:
     found = []
     for output, tree in enumerate(booster.trees[-n_outputs:]):
         leaf = leaf_of_rows(booster, tree)
-        grad = backend.download(grads[output]).astype(np.float64)
-        hess = None if hesses is None else backend.download(hesses[output]).astype(np.float64)
+        part = gradients.output(output)
+        grad = backend.download(part.grad).astype(np.float64)
+        hess = None if part.hess is None else backend.download(part.hess).astype(np.float64)
         if rows is not None:
             leaf, grad, hess = leaf[rows], grad[rows], None if hess is None else hess[rows]
         found.append(tree_sums(tree, leaf, grad, hess, booster.comm))

@@ -15,25 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends import Backend, BinnedMatrix, make_backend
+from bitgrove.backends.base import Gradients, OutputGradients, Sample, make_targets
 from bitgrove.data.binning import fit_edges
-from bitgrove.data.dataset import MAX_MAGNITUDE, MIN_WEIGHT, Dataset
+from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.row_ids import RowRuns, number_rows
 from bitgrove.data.sampling import feature_sample, rounding_key, row_sample
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm
-from bitgrove.errors import DataError, DataTypeError, ParameterError
+from bitgrove.errors import DataError, DataTypeError
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import (
-    base_scores,
-    make_objective,
-    make_queries,
-)
+from bitgrove.objectives import make_objective
 from bitgrove.params import TrainParams, model_params
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
-from bitgrove.training.quantize import quantize
+from bitgrove.training.quantize import counts_magnitudes, quantize
 from bitgrove.training.refit import finish_tree, integer_leaf_sums, leaf_values, original_leaf_sums
 
 
@@ -61,7 +58,9 @@ class Booster:
             raise DataTypeError(f"train_set must be a Dataset, got {type(train_set).__name__}")
         self.dataset = dataset = agree(comm, params, train_set).without_zero_weights()
         self.objective = make_objective(params, dataset, comm)
-        weighted = _with_class_weight(dataset, params)
+        label, group = dataset.label, dataset.group
+        assert label is not None
+        weight = self.objective.row_weights(label, dataset.weight)
         self.backend: Backend = make_backend(params)
         # The smallest of all ranks: with other slots a rank would plan other messages.
         pool_mb = params.histogram_pool_mb or self.backend.pool_mb
@@ -70,25 +69,22 @@ class Booster:
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
         self.matrix = bin_training_set(dataset, self.backend, params, comm, self.runs)
-        self.label = self.backend.upload(dataset.label)
-        self.weight = self.backend.upload(weighted.weight)
-        is_ranking = self.objective.name == "lambdarank"
-        self.queries = make_queries(params, dataset) if is_ranking else None
-        self.base_score = base_scores(self.objective, weighted, comm)
+        self.targets = make_targets(self.backend, self.objective, label, weight, group)
+        self.base_score = self.objective.base_scores(label, weight, comm)
         self.scores = start_scores(self.backend, self.base_score, dataset.n_rows)
         self.trees: list[Tree] = []
-        self.gradients: tuple[Any, Any] = (None, None)  # of the last iteration, for callbacks
+        self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
 
     def boost(self, iteration: int) -> list[Tree]:
         """One iteration: a tree for each output."""
-        grad, hess = self.backend.gradients(
-            self.objective, self.scores, self.label, self.weight, self.queries
+        self.gradients = None  # their memory can be used again
+        self.gradients = gradients = self.backend.gradients(
+            self.objective, self.scores, self.targets, counts_magnitudes(self.params)
         )
-        self.gradients = grad, hess
         sample = row_sample(self.params, iteration)
         return [
-            self._add_tree(output, grad[output], None if hess is None else hess[output], sample)
+            self._add_tree(output, gradients.output(output), sample)
             for output in range(self.objective.n_outputs)
         ]
 
@@ -99,16 +95,16 @@ class Booster:
         self.trees += trees
         return trees
 
-    def _add_tree(self, output: int, grad: Any, hess: Any, sample: tuple[int, int] | None) -> Tree:
+    def _add_tree(self, output: int, gradients: OutputGradients, sample: Sample | None) -> Tree:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
-        quantized = quantize(backend, grad, hess, params, key, self.runs, self.comm)
+        quantized = quantize(backend, gradients, params, key, self.runs, self.comm)
         rows = backend.select_rows(self.runs, sample)
         seen = TreeSample(rows, feature_sample(params, number, self.dataset.n_features))
         grown, work = self.grower.grow(quantized, seen, WidthPlan(quantized), self.n_total)
         if params.refit_leaves:
             n_rows = int(grown.leaf_rows.sum())
-            sums = original_leaf_sums(work, quantized, (grad, hess), n_rows, self.comm)
+            sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
         tree = finish_tree(grown, *leaf_values(sums, params))
@@ -138,21 +134,6 @@ class Booster:
 def start_scores(backend: Backend, base_score: NDArray[np.float64], n_rows: int) -> Any:
     """(n_outputs, n_rows) on the backend, each output filled with its base score."""
     return backend.upload(np.broadcast_to(base_score[:, None], (len(base_score), n_rows)))
-
-
-def _with_class_weight(dataset: Dataset, params: TrainParams) -> Dataset:
-    """scale_pos_weight becomes part of the row weights of the loss (not of the metrics)."""
-    if params.objective != "binary" or params.scale_pos_weight == 1.0:
-        return dataset
-    assert dataset.label is not None
-    weight = np.ones(dataset.n_rows, np.float32) if dataset.weight is None else dataset.weight
-    product = weight * np.where(dataset.label > 0, params.scale_pos_weight, 1.0)
-    if ((product < MIN_WEIGHT) | (product > MAX_MAGNITUDE)).any():
-        raise ParameterError(
-            f"scale_pos_weight={params.scale_pos_weight!r}: times the row weights it must lie "
-            f"between {MIN_WEIGHT:.2g} and {MAX_MAGNITUDE:g}"
-        )
-    return dataset.with_weight(product.astype(np.float32))
 
 
 def bin_training_set(

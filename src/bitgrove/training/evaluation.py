@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bitgrove.backends import Backend, BinnedMatrix
 from bitgrove.callbacks import Evaluation
@@ -20,9 +19,8 @@ from bitgrove.data.device_tables import require_device
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import DEFAULT_METRIC, Objective, label_gains, scores_to_predictions
+from bitgrove.objectives import label_gains
 from bitgrove.objectives.metrics import EvalData, make_metric
-from bitgrove.params import TrainParams
 from bitgrove.training.booster import start_scores
 
 if TYPE_CHECKING:
@@ -58,17 +56,18 @@ class Evaluator:
         valid_names: Sequence[str] | None,
     ) -> None:
         self.booster, self.backend = booster, booster.backend
-        metrics = map(make_metric, _metric_names(booster.params, booster.objective))
+        names = booster.params.eval_metric or (booster.objective.default_metric,)
+        metrics = map(make_metric, names)
         self.metrics = list({m.name: m for m in metrics}.values())  # ndcg is ndcg@10: once
         datasets = _datasets(valid_sets)
-        names = _names(valid_names, len(datasets))
-        agree_on(booster.comm, "validation sets", names)
+        set_names = _names(valid_names, len(datasets))
+        agree_on(booster.comm, "validation sets", set_names)
         self.sets = [
             self._prepare(name, dataset, train_set)
-            for name, dataset in zip(names, datasets, strict=True)
+            for name, dataset in zip(set_names, datasets, strict=True)
         ]
         if len({valid.name for valid in self.sets}) != len(self.sets):
-            raise ParameterError(f"valid_names: names must differ, got {names}")
+            raise ParameterError(f"valid_names: names must differ, got {set_names}")
         self._n_trees = 0
 
     def _prepare(self, name: str, dataset: Dataset, train_set: Dataset) -> _ValidSet:
@@ -88,7 +87,7 @@ class Evaluator:
             raise DataError(
                 f"validation set {name!r} has other feature names than the training set"
             )
-        _check_valid_labels(name, dataset.label, booster)
+        booster.objective.check_valid_labels(name, dataset.label)
         heaviest = 1.0 if dataset.weight is None else dataset.weight.max(initial=0.0)
         facts = np.array([dataset.n_rows, heaviest if dataset.n_rows else 0.0])
         n_rows, heaviest = booster.comm.allreduce_max(facts)
@@ -116,9 +115,9 @@ class Evaluator:
         ]
 
     def _eval_data(self, valid: _ValidSet) -> EvalData:
-        objective, dataset = self.booster.objective, valid.dataset
+        dataset = valid.dataset
         scores = np.ascontiguousarray(self.backend.download(valid.scores).T)
-        prediction = scores_to_predictions(objective.name, scores, objective.sigmoid)
+        prediction = self.booster.objective.link.predictions(scores)
         assert dataset.label is not None
         weight = (
             np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight.astype(np.float64)
@@ -146,18 +145,3 @@ def _names(given: Sequence[str] | None, n_sets: int) -> list[str]:
     if len(names) != n_sets:
         raise ParameterError(f"valid_names: {len(names)} names for {n_sets} sets")
     return names
-
-
-def _metric_names(params: TrainParams, objective: Objective) -> Sequence[str]:
-    return params.eval_metric or (DEFAULT_METRIC[objective.name],)
-
-
-def _check_valid_labels(name: str, label: NDArray[np.float64], booster: Booster) -> None:
-    objective = booster.objective
-    top = {
-        "binary": 1,
-        "multiclass": objective.n_outputs - 1,
-        "lambdarank": len(label_gains(booster.params)) - 1,
-    }.get(objective.name)
-    if top is not None and ((label < 0) | (label > top) | (label != np.floor(label))).any():
-        raise DataError(f"validation set {name!r}: labels must be whole numbers 0 to {top}")

@@ -7,16 +7,18 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bitgrove.backends.base import Backend, PackedRows, Rounding
+from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Rounding
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import TrainingError
 from bitgrove.params import TrainParams
 
+I64 = NDArray[np.int64]
 # Full precision is the same code with the mantissa of a float32.
 FULL_PRECISION_BITS = 24
 # Robust scale: the share of rows inside the low-bit range, and how much larger the maximum must
@@ -62,10 +64,14 @@ def row_half_bits(grad_limit: int, hess_limit: int) -> int:
     raise AssertionError("limits above 32 bits cannot be asked for")
 
 
-def largest_magnitudes(backend: Backend, grad: Any, hess: Any, comm: Comm) -> list[float]:
+def counts_magnitudes(params: TrainParams) -> bool:
+    """Whether the scale comes from a quantile, which needs counts of the gradients' magnitudes."""
+    return params.gradient_scale == "robust" and params.gradient_bits is not None
+
+
+def largest_magnitudes(gradients: OutputGradients, comm: Comm) -> list[float]:
     """The largest |gradient| and hessian over all ranks, exactly; an error if one is not finite."""
-    bits = [backend.max_magnitude(values) for values in (grad, hess) if values is not None]
-    tops = comm.allreduce_max(np.array(bits, dtype=np.uint32))
+    tops = comm.allreduce_max(gradients.tops[: 1 if gradients.hess is None else 2])
     for what, top in zip(("the gradients", "the hessians"), tops, strict=False):
         if top >= _INFINITY_BITS:
             raise TrainingError(
@@ -75,20 +81,18 @@ def largest_magnitudes(backend: Backend, grad: Any, hess: Any, comm: Comm) -> li
     return [float(top) for top in tops.view(np.float32)]
 
 
-def choose_scale(
-    backend: Backend, values: Any, top: float, levels: int, robust: bool, comm: Comm
-) -> Scale:
-    """The unit for which the largest value (robust: almost all values) has `levels` levels."""
-    if not robust:
+def choose_scale(top: float, levels: int, counts: I64 | None, comm: Comm) -> Scale:
+    """The unit for which the largest value (with counts: almost all values) has `levels` levels."""
+    if counts is None:
         return Scale(top / levels, levels, top)
-    inside = _robust_bound(comm.allreduce_sum(backend.count_magnitudes(values)))
+    inside = _robust_bound(comm.allreduce_sum(counts))
     if top <= _ROBUST_FACTOR * inside:
         return Scale(top / levels, levels, top)
     unit = max(inside / levels, top / _OUTLIER_LIMIT)
     return Scale(unit, min(_OUTLIER_LIMIT, int(np.ceil(top / unit))), top)
 
 
-def _robust_bound(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+def _robust_bound(counts: I64) -> float:
     """Upper end of the bucket of magnitudes below which _ROBUST_SHARE of the non-zero rows lie."""
     counts = counts.copy()
     counts[0] = 0
@@ -99,21 +103,24 @@ def _robust_bound(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
 
 def quantize(
     backend: Backend,
-    grad: Any,
-    hess: Any,
+    gradients: OutputGradients,
     params: TrainParams,
     key: int,
     runs: RowRuns,
     comm: Comm,
 ) -> QuantizedGradients:
     """Packs one output's gradients; hess is None where the count is the hessian."""
+    grad, hess = gradients.grad, gradients.hess
     bits = params.gradient_bits or FULL_PRECISION_BITS
-    robust = params.gradient_scale == "robust" and params.gradient_bits is not None
-    top_grad, *top_hess = largest_magnitudes(backend, grad, hess, comm)
-    grad_scale = choose_scale(backend, grad, top_grad, 2 ** (bits - 1) - 1, robust, comm)
+    counts: list[I64 | None] = [None, None]
+    if counts_magnitudes(params):
+        assert gradients.counts is not None, "the gradients were made without counts"
+        counts = list(gradients.counts)
+    top_grad, *top_hess = largest_magnitudes(gradients, comm)
+    grad_scale = choose_scale(top_grad, 2 ** (bits - 1) - 1, counts[0], comm)
     hess_scale = Scale(1.0, 1, 1.0)
     if hess is not None:
-        hess_scale = choose_scale(backend, hess, top_hess[0], 2**bits - 2, robust, comm)
+        hess_scale = choose_scale(top_hess[0], 2**bits - 2, counts[1], comm)
     # Beyond the float32 mantissa there is nothing to round at random.
     stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
     rounding = Rounding(

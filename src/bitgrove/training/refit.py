@@ -7,13 +7,13 @@ from the original float32 gradients (refit; summed in int64 fixed point) or from
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.fixed_point import unit_exponent
-from bitgrove.backends.base import GrownTree, TreeWork
+from bitgrove.backends.base import GrownTree, OutputGradients, TreeWork
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.kernels.plans import Records
 from bitgrove.model.tree import Tree
@@ -39,17 +39,16 @@ def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> LeafSu
 def original_leaf_sums(
     work: TreeWork,
     quantized: QuantizedGradients,
-    gradients: tuple[Any, Any],
+    gradients: OutputGradients,
     n_rows: int,
     comm: Comm,
 ) -> LeafSums:
     """From the original gradients (hessian None: the count); n_rows are in the tree's leaves."""
-    grad, hess = gradients
     exponents = [unit_exponent(top, n_rows) for top in quantized.largest]
-    if hess is None:
+    if gradients.hess is None:
         exponents[1] = 0
     to_integers = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))
-    local = work.leaf_sums(grad, hess, to_integers)
+    local = work.leaf_sums(gradients.grad, gradients.hess, to_integers)
     back = (math.ldexp(1.0, -exponents[0]), math.ldexp(1.0, -exponents[1]))
     return LeafSums(sum_records(comm, local), *back)
 

@@ -13,23 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import PackedRows, Rounding, Sample, TreeInputs
+from bitgrove.backends.base import Gradients, PackedRows, Rounding, Sample, Targets, TreeInputs
 from bitgrove.backends.cuda.binning import bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
 from bitgrove.backends.cuda.memory import BYTES_PER_ROW, POOL, address_of
 from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
+from bitgrove.backends.losses import loss_kernel
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.kernels.plans import ROW_TOTALS, records
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import Objective, Queries
+from bitgrove.objectives import Objective
 from bitgrove.params import TrainParams
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 _C = _core.constants
+_BUCKETS = 2048
 _ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
 
 
@@ -42,8 +44,6 @@ class CudaBackend:
         self._num_leaves = params.num_leaves
         self.pool_mb = max(self.device.free_bytes() >> 22, 1)  # a quarter
         self._pool_bytes = (params.histogram_pool_mb or self.pool_mb) << 20
-        self._query_tables: tuple[Any, ...] = (None,)
-        self._gradients: tuple[Any, Any, dict[int, int]] = (None, None, {})
 
     def find_edges(self, columns: Sequence[Array], max_bin: int) -> list[F64]:
         return cut_edges(columns, max_bin)  # the sample is on the host
@@ -80,76 +80,52 @@ class CudaBackend:
 
     @on_device
     def gradients(
-        self, objective: Objective, scores: Any, label: Any, weight: Any, queries: Queries | None
-    ) -> tuple[Any, Any]:
-        self._gradients = (None, None, {})  # their memory can be used again
+        self, objective: Objective, scores: Any, targets: Targets, count_magnitudes: bool = False
+    ) -> Gradients:
+        kernel = loss_kernel(objective)
         n_outputs, n_rows = scores.shape
         grad = self.device.memory.empty(scores.shape, np.float32)
-        constant = objective.constant_hessian(weight)
+        constant = objective.constant_hessian(targets.weight)
         hess = None if constant else self.device.memory.empty(scores.shape, np.float32)
-        data = [address_of(a) for a in (scores, label, weight)]
+        tops = np.zeros((n_outputs, 2), dtype=np.uint32)
+        counts = np.zeros((n_outputs, 2, _BUCKETS) if count_magnitudes else 0, dtype=np.int64)
+        # Sent together: the mailbox may come round between two sendings.
+        tops_at, counts_at = self.device.mailbox.send(tops, counts)
+        data = [address_of(a) for a in (scores, targets.label, targets.weight)]
         out = [address_of(grad), address_of(hess)]
-        if objective.name == "lambdarank":
-            assert queries is not None
-            self._rank_gradients(objective, queries, data, out, n_rows)
-            self._gradients = (grad, hess, {})
-            return grad, hess
-        (top,) = self.device.mailbox.send(np.zeros((n_outputs, 2), dtype=np.uint32))
-        if objective.name == "multiclass":
-            grid = (blocks_of(n_rows), 1)
-            args = (*data, *out, n_outputs, n_rows, top)
-            self.device.launch("gradients", "softmax_gradients", grid, *args)
+        if objective.family == "ranked":
+            file, threads = "ranking", _C["RANK_THREADS"]
+            grid = (len(targets.tables[0]) - 1, 1)
+            args = (*data, *map(address_of, targets.tables), *self._rank_scratch(n_rows), *out)
         else:
-            kernel = {"binary": "binary_gradients", "regression": "squared_gradients"}
-            args = (*data, *out, objective.sigmoid, n_rows, top)
-            grid = self.device.grid(n_rows)
-            self.device.launch("gradients", kernel[objective.name], grid, *args)
-        tops = self.device.mailbox.fetch(top, (n_outputs, 2), np.uint32)
-        known = {
-            start + k * grad.strides[0]: top
-            for start, column in zip(out, tops.T.tolist(), strict=True)
-            for k, top in enumerate(column)
-            if start
-        }
-        self._gradients = (grad, hess, known)
-        return grad, hess
+            file, threads = "gradients", _C["THREADS"]
+            by_row = objective.family == "softmax"
+            grid = (blocks_of(n_rows), 1) if by_row else self.device.grid(n_rows)
+            args = (*data, *out, n_outputs, n_rows)
+        name = f"{kernel.name}_gradients"
+        self.device.launch(file, name, grid, *args, tops_at, *kernel.parameters, threads=threads)
+        if count_magnitudes:
+            self._count_magnitudes(grad, hess, counts_at)
+        tops = self.device.mailbox.fetch(tops_at, tops.shape, np.uint32)
+        if count_magnitudes:
+            counts = self.device.mailbox.fetch(counts_at, counts.shape, np.int64)
+        return Gradients(grad, hess, tops, counts if count_magnitudes else None)
 
-    def _rank_gradients(
-        self, o: Objective, q: Queries, data: list[int], out: list[int], n_rows: int
-    ) -> None:
-        if self._query_tables[0] is not q:
-            tables = (q.offset, q.inverse_max_dcg, q.unit, q.label_gain, q.discount)
-            self._query_tables = (q, *map(self.device.memory.upload, tables))
-        addresses = map(address_of, self._query_tables[1:])
+    def _rank_scratch(self, n_rows: int) -> tuple[int, int]:
+        """Addresses of room for the row and the sums of each rank."""
         order = self.device.memory.scratch("order", n_rows, np.int32)
         sums = self.device.memory.scratch("rank sums", 2 * n_rows, np.int64)
-        rules = (o.sigmoid, o.truncation, int(o.normalise))
-        args = (*data, *addresses, *rules, address_of(order), address_of(sums), *out)
-        grid = (len(q.offset) - 1, 1)
-        self.device.launch("ranking", "rank_gradients", grid, *args, threads=_C["RANK_THREADS"])
+        return address_of(order), address_of(sums)
 
-    @on_device
-    def max_magnitude(self, values: Any) -> int:
-        address = address_of(values)
-        grad, hess, known = self._gradients
-        if address not in known:
-            (top,) = self.device.mailbox.send(np.zeros(1, dtype=np.uint32))
-            args = (address, values.size, top)
-            self.device.launch("gradients", "max_magnitude", self.device.grid(values.size), *args)
-            found = int(self.device.mailbox.fetch(top, (1,), np.uint32)[0])
-            # Only what this backend holds cannot change: its memory is not given to others.
-            mine = [a for a in (grad, hess) if a is not None]
-            if not any(address_of(a) <= address < address_of(a) + a.nbytes for a in mine):
-                return found
-            known[address] = found
-        return known[address]
-
-    @on_device
-    def count_magnitudes(self, values: Any) -> I64:
-        (counts,) = self.device.mailbox.send(np.zeros(2048, dtype=np.int64))
-        args = (address_of(values), values.size, counts)
-        self.device.launch("gradients", "count_magnitudes", self.device.grid(values.size), *args)
-        return self.device.mailbox.fetch(counts, (2048,), np.int64)
+    def _count_magnitudes(self, grad: Any, hess: Any, counts_at: int) -> None:
+        """Counts into (n_outputs, 2, buckets) int64 at the address."""
+        n_outputs, n_rows = grad.shape
+        for side, values in enumerate((grad, hess)):
+            for k in range(0 if values is None else n_outputs):
+                to = counts_at + 8 * _BUCKETS * (2 * k + side)
+                args = (address_of(values[k]), n_rows, to)
+                grid = self.device.grid(n_rows)
+                self.device.launch("gradients", "count_magnitudes", grid, *args)
 
     @on_device
     def quantize(self, grad: Any, hess: Any, rounding: Rounding, runs: RowRuns) -> PackedRows:

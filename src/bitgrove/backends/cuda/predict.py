@@ -18,6 +18,7 @@ from bitgrove.backends.cuda.module import kernels_of
 from bitgrove.kernels.plans import FOREST_SPLIT, records
 from bitgrove.machine.gpu import find_device, import_cupy
 from bitgrove.model.tree import Tree, concatenate
+from bitgrove.objectives.links import Link
 
 _THREADS: int = _core.constants["THREADS"]
 _CHUNK_BYTES = 1 << 30
@@ -46,22 +47,20 @@ class DeviceForest:
             arrays = (splits.view(np.uint8), values, *offsets)
             self._forest = [cupy.asarray(array) for array in arrays]
 
-    def predict(self, rows: Any, n_trees: int, link: str | None, sigmoid: float) -> Any:
-        """(n_rows, n_outputs): scores, or after a link ("sigmoid", "softmax") probabilities."""
+    def predict(self, rows: Any, n_trees: int, link: Link) -> Any:
+        """(n_rows, n_outputs): what the link makes of the scores."""
         cupy = self._cupy
         with cupy.cuda.Device(self._index), cupy.cuda.Stream.null:
             if not isinstance(rows, np.ndarray):
-                return self._predict(rows, n_trees, link, sigmoid)
+                return self._predict(rows, n_trees, link)
             step = max(1, _CHUNK_BYTES // max(1, rows.shape[1] * rows.itemsize))
             found = np.empty((len(rows), self._n_outputs))
             for first in range(0, len(rows), step):
                 part = cupy.asarray(rows[first : first + step])
-                found[first : first + step] = cupy.asnumpy(
-                    self._predict(part, n_trees, link, sigmoid)
-                )
+                found[first : first + step] = cupy.asnumpy(self._predict(part, n_trees, link))
             return found
 
-    def _predict(self, rows: Any, n_trees: int, link: str | None, sigmoid: float) -> Any:
+    def _predict(self, rows: Any, n_trees: int, link: Link) -> Any:
         n_rows = len(rows)
         scores = self._cupy.empty((n_rows, self._n_outputs))
         if n_rows == 0:
@@ -72,10 +71,8 @@ class DeviceForest:
         out = address_of(scores)
         where = (address_of(rows), *strides, n_rows)
         self._launch(kernel, n_rows, *where, *forest, address_of(self._base), out)
-        if link == "sigmoid":
-            self._launch("sigmoid_scores", n_rows, out, n_rows, float(sigmoid))
-        elif link == "softmax":
-            self._launch("softmax_scores", n_rows, out, n_rows, self._n_outputs)
+        if link.kernel is not None:
+            self._launch(link.kernel, n_rows, out, n_rows, self._n_outputs, link.slope)
         self._stream.wait()
         return scores
 

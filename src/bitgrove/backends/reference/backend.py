@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.arithmetic.exact_math import (
-    numpy_exp,
-    numpy_log,
-    numpy_sigmoid,
-    numpy_to_gradient,
-    row_hash,
+from bitgrove.arithmetic.exact_math import row_hash
+from bitgrove.backends.base import (
+    Gradients,
+    OutputGradients,
+    PackedRows,
+    Rounding,
+    Sample,
+    Targets,
+    TreeInputs,
 )
-from bitgrove.backends.base import PackedRows, Rounding, Sample, TreeInputs
 from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.backends.reference.edges import find_edges
 from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, ReferenceTree
@@ -26,12 +28,11 @@ from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.kernels.plans import ROW_TOTALS, records
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import Objective, Queries
+from bitgrove.objectives import Objective
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-_LOG2_E = 1.4426950408889634
 _NEAREST = 0x8000000080000000  # noise of one half, for both halves
 
 
@@ -62,28 +63,16 @@ class ReferenceBackend:
         return np.asarray(values)
 
     def gradients(
-        self, objective: Objective, scores: F64, label: F64, weight: Any, queries: Queries | None
-    ) -> tuple[Array, Array | None]:
-        if objective.name == "binary":
-            p = numpy_sigmoid(objective.sigmoid * scores)
-            grad = objective.sigmoid * (p - label)
-            hess = ((objective.sigmoid * objective.sigmoid) * p) * (1.0 - p)
-        elif objective.name == "regression":
-            grad, hess = scores - label, np.ones_like(scores)
-        elif objective.name == "multiclass":
-            grad, hess = softmax_gradients(scores, label)
-        else:
-            assert queries is not None
-            grad, hess = rank_gradients(objective, scores[0], label, queries)
-        w = 1.0 if weight is None else weight.astype(np.float64)
-        constant = objective.constant_hessian(weight)
-        return numpy_to_gradient(grad * w), None if constant else numpy_to_gradient(hess * w)
-
-    def max_magnitude(self, values: Array) -> int:
-        return int((values.view(np.uint32) & 0x7FFFFFFF).max(initial=0))
-
-    def count_magnitudes(self, values: Array) -> I64:
-        return np.bincount((values.view(np.uint32) & 0x7FFFFFFF) >> 20, minlength=2048)
+        self, objective: Objective, scores: F64, targets: Targets, count_magnitudes: bool = False
+    ) -> Gradients:
+        grad, hess = objective.gradients(scores, *targets)
+        parts = [
+            output_gradients(grad[k], None if hess is None else hess[k], count_magnitudes)
+            for k in range(len(grad))
+        ]
+        tops = np.stack([part.tops for part in parts])
+        counts = [part.counts for part in parts if part.counts is not None]
+        return Gradients(grad, hess, tops, np.stack(counts) if count_magnitudes else None)
 
     def quantize(
         self, grad: Array, hess: Array | None, rounding: Rounding, runs: RowRuns
@@ -128,45 +117,12 @@ def _round(x: F64, noise: NDArray[np.uint64], limit: float) -> I64:
     return np.clip(np.floor(shifted), -limit, limit).astype(np.int64)
 
 
-def softmax_gradients(scores: F64, label: F64) -> tuple[F64, F64]:
-    n_classes = len(scores)
-    powers = numpy_exp(scores - scores.max(axis=0))
-    total = np.zeros_like(powers[0])
-    for k in range(n_classes):
-        total = total + powers[k]
-    p = powers / total
-    is_class = label == np.arange(n_classes)[:, None]
-    factor = n_classes / (n_classes - 1)
-    return p - is_class, (factor * p) * (1.0 - p)
-
-
-def rank_gradients(o: Objective, score: F64, label: F64, queries: Queries) -> tuple[F64, F64]:
-    """Lambdas, query by query: a matrix of pairs (rank i above rank j), summed as integers."""
-    grad, hess = np.zeros((1, len(score))), np.zeros((1, len(score)))
-    for q, (begin, end) in enumerate(zip(queries.offset[:-1], queries.offset[1:], strict=True)):
-        order = begin + np.argsort(-score[begin:end], kind="stable")
-        s, y = score[order], label[order]
-        i, j = np.triu_indices(end - begin, k=1)
-        keep = (i < o.truncation) & (y[i] != y[j])
-        i, j = i[keep], j[keep]
-        high, low = np.where(y[i] > y[j], i, j), np.where(y[i] > y[j], j, i)
-        gap = s[high] - s[low]
-        gain = queries.label_gain[y[high].astype(int)] - queries.label_gain[y[low].astype(int)]
-        weight = (gain * (queries.discount[i] - queries.discount[j])) * queries.inverse_max_dcg[q]
-        if o.normalise and s[0] != s[-1]:
-            weight = weight / (0.01 + np.abs(gap))
-        p = 1.0 / (1.0 + numpy_exp(o.sigmoid * gap))
-        unit = queries.unit[q]
-        pull = np.rint((((-o.sigmoid) * weight) * p) * unit).astype(np.int64)
-        curve = np.rint(((((o.sigmoid * o.sigmoid) * weight) * p) * (1.0 - p)) * unit).astype(
-            np.int64
-        )
-        sums = np.zeros((2, end - begin), dtype=np.int64)
-        for index, sign in ((high, 1), (low, -1)):
-            np.add.at(sums[0], index, sign * pull)
-            np.add.at(sums[1], index, curve)
-        total = np.array([-2 * int(pull.sum())], dtype=np.float64) / unit
-        norm = (numpy_log(1.0 + total) * _LOG2_E) / total if o.normalise and total > 0 else 1.0
-        grad[0, order] = (sums[0] / unit) * norm
-        hess[0, order] = (sums[1] / unit) * norm
-    return grad, hess
+def output_gradients(grad: Array, hess: Array | None, count_magnitudes: bool) -> OutputGradients:
+    """One output's gradients with their bounds, from host arrays."""
+    no_hess = np.zeros(0, dtype=np.float32)
+    bits = [v.view(np.uint32) & 0x7FFFFFFF for v in (grad, no_hess if hess is None else hess)]
+    tops = np.array([b.max(initial=0) for b in bits], dtype=np.uint32)
+    counts = None
+    if count_magnitudes:
+        counts = np.stack([np.bincount(b >> 20, minlength=2048) for b in bits])
+    return OutputGradients(grad, hess, tops, counts)

@@ -1,13 +1,13 @@
 // Values to bins: writes the row-major tiles (histograms) and the columns (partition, validation).
 #include "blocks.h"
 #include "layouts.h"
+#include "plans.h"
 #include "tiles.h"
 #include "values.h"
 
 namespace bitgrove {
 
-constexpr int THREADS = 256;
-constexpr int ROWS_PER_THREAD = 8;
+constexpr int ROWS_PER_THREAD = BIN_ROWS / THREADS;
 
 struct Binned {
   uint8_t *tiles, *columns;

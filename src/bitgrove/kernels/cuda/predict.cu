@@ -3,19 +3,10 @@
 // A thread owns a row. It adds its leaves in tree order, as training did: the sums are equal bits.
 #include "blocks.h"
 #include "math.h"
+#include "plans.h"
 #include "values.h"
 
 namespace bitgrove {
-
-constexpr int THREADS = 256;
-constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u;
-
-struct ForestSplit {
-  double threshold;
-  uint32_t feature_and_default;  // the top bit: a missing value goes left
-  int32_t left, right;           // >= 0 is a split of the tree, < 0 is ~leaf
-  int32_t reserved;
-};
 
 struct Forest {
   const ForestSplit* splits;
@@ -30,9 +21,8 @@ BG_FN double leaf_value(const Forest& forest, int64_t tree, const Real* row, int
   int32_t at = forest.split_offset[tree + 1] > forest.split_offset[tree] ? 0 : -1;
   while (at >= 0) {
     const ForestSplit split = splits[at];
-    const double x = widen(row[(split.feature_and_default & ~DEFAULT_LEFT_BIT) * stride]);
-    const bool left =
-        x <= split.threshold || (x != x && (split.feature_and_default & DEFAULT_LEFT_BIT));
+    const double x = widen(row[(split.feature & ~DEFAULT_LEFT_BIT) * stride]);
+    const bool left = x <= split.threshold || (x != x && (split.feature & DEFAULT_LEFT_BIT));
     at = left ? split.left : split.right;
   }
   return forest.values[forest.leaf_offset[tree] + ~at];
@@ -69,15 +59,16 @@ using namespace bitgrove;
 PREDICT_KERNEL(predict_float32, float)
 PREDICT_KERNEL(predict_float64, double)
 
+// Links: scores become predictions, in place. All take the same arguments (objectives/links.py).
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sigmoid_scores(double* scores, int64_t n_rows, double sigmoid) {
+    sigmoid_scores(double* scores, int64_t n_rows, int64_t, double slope) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
-  if (i < n_rows) scores[i] = exact_sigmoid(sigmoid * scores[i]);
+  if (i < n_rows) scores[i] = exact_sigmoid(slope * scores[i]);
 }
 
 // The powers are added in the order of classes, as everywhere.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    softmax_scores(double* scores, int64_t n_rows, int64_t n_classes) {
+    softmax_scores(double* scores, int64_t n_rows, int64_t n_classes, double) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i >= n_rows) return;
   double* row = scores + i * n_classes;

@@ -1,4 +1,8 @@
-// First and second derivatives of the losses, one row at a time.
+// First and second derivatives of the losses: one struct each, compiled by g++ and NVRTC.
+//
+// The lists at the end of each family are the registry that both compilers read: a name that an
+// objective's class gives as `kernel`, and the struct. The NumPy twin is `derivatives` of the
+// class: the same operations in the same order.
 #pragma once
 
 #include "math.h"
@@ -10,41 +14,53 @@ struct GradientPair {
   double hess;
 };
 
+// What an objective's class hands over as `kernel_parameters`; those it does not use are zero.
+constexpr int N_LOSS_PARAMETERS = 4;
+
+struct LossParameters {
+  double values[N_LOSS_PARAMETERS];
+  BG_FN double operator[](int i) const { return values[i]; }
+};
+
+// A CUDA kernel takes them one by one: each of its arguments has 8 bytes.
+#define BG_PARAMETER_ARGUMENTS double p0, double p1, double p2, double p3
+#define BG_PARAMETERS p0, p1, p2, p3
+static_assert(N_LOSS_PARAMETERS == 4, "BG_PARAMETERS holds four");
+
+// ---------------------------------------------------------------- elementwise
+// gradient() of one row from its score and label.
+
+// parameters: sigmoid
 struct LogisticLoss {
-  static BG_FN GradientPair gradient(double score, double label, double sigmoid) {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    const double sigmoid = parameters[0];
     const double p = exact_sigmoid(sigmoid * score);
     return {sigmoid * (p - label), ((sigmoid * sigmoid) * p) * (1.0 - p)};
   }
 };
 
 struct SquaredLoss {
-  static BG_FN GradientPair gradient(double score, double label, double) {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters&) {
     return {score - label, 1.0};
   }
 };
 
-// One class of a row whose probability is p; factor is K / (K - 1) for K classes.
-BG_FN GradientPair softmax_pair(double p, bool is_class, double factor) {
-  return {p - (is_class ? 1.0 : 0.0), (factor * p) * (1.0 - p)};
-}
+#define BG_ELEMENTWISE_LOSSES(X) \
+  X(logistic, LogisticLoss)      \
+  X(squared, SquaredLoss)
 
-// |delta NDCG| of exchanging two ranks; `scaled` damps pairs whose scores are far apart.
-BG_FN double pair_weight(double gain_gap, double discount_gap, double inverse_max_dcg,
-                         double score_gap, bool scaled) {
-  const double weight = (gain_gap * discount_gap) * inverse_max_dcg;
-  return scaled ? weight / (0.01 + (score_gap < 0.0 ? -score_gap : score_gap)) : weight;
-}
+// ---------------------------------------------------------------- softmax
+// gradient() of one class of a row, from the probability that the softmax gives it.
 
-// What a query's lambdas are multiplied by, from the sum of their magnitudes.
-BG_FN double query_norm(double sum) {
-  return sum > 0.0 ? (exact_log(1.0 + sum) * LOG2_E) / sum : 1.0;
-}
+// parameters: factor of the hessian, K / (K - 1) for K classes
+struct SoftmaxLoss {
+  static BG_FN GradientPair gradient(double p, bool is_class, const LossParameters& parameters) {
+    return {p - (is_class ? 1.0 : 0.0), (parameters[0] * p) * (1.0 - p)};
+  }
+};
 
-// One pair of a query: `high` has the larger label. Returns the pull on `high` (negative) and
-// its curvature; `weight` is the pair's |delta NDCG|.
-BG_FN GradientPair pair_lambda(double score_gap, double weight, double sigmoid) {
-  const double p = 1.0 / (1.0 + exact_exp(sigmoid * score_gap));
-  return {((-sigmoid) * weight) * p, ((((sigmoid * sigmoid) * weight) * p) * (1.0 - p))};
-}
+#define BG_SOFTMAX_LOSSES(X) X(softmax, SoftmaxLoss)
+
+// The losses of the family "ranked" are in ranking.h.
 
 }  // namespace bitgrove

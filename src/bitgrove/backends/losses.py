@@ -1,0 +1,34 @@
+"""The kernel of an objective, for backends that run kernels.
+
+Receives an objective; returns the name and the parameters that the struct of kernels/shared reads.
+The core lists those structs; the CUDA kernels are made from the same list.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bitgrove import _core
+from bitgrove.errors import TrainingError
+from bitgrove.objectives import Objective
+
+_FAMILIES: dict[str, str] = _core.loss_families()
+_N_PARAMETERS: int = _core.N_LOSS_PARAMETERS
+
+
+class LossKernel(NamedTuple):
+    name: str
+    parameters: tuple[float, ...]  # as many as the struct has places
+
+
+def loss_kernel(objective: Objective) -> LossKernel:
+    """TrainingError if no struct is listed under its name and family."""
+    if _FAMILIES.get(objective.kernel) != objective.family:
+        known = ", ".join(name for name, family in _FAMILIES.items() if family == objective.family)
+        raise TrainingError(
+            f"objective {objective.name!r} has no kernel: kernels/shared lists no "
+            f"{objective.family} loss {objective.kernel!r} (known: {known}); "
+            "device='reference' needs none"
+        )
+    given = tuple(map(float, objective.kernel_parameters))
+    return LossKernel(objective.kernel, given + (0.0,) * (_N_PARAMETERS - len(given)))

@@ -1,0 +1,54 @@
+"""Links: what the scores of a row mean.
+
+Receives scores (n_rows, n_outputs); returns predictions, (n_rows,) or (n_rows, n_outputs). The GPU
+has the same functions in kernels/cuda/predict.cu, found by `kernel`, with the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.arithmetic.exact_math import exact_exp, exact_sigmoid
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Link:
+    """The score itself is the prediction."""
+
+    kernel: ClassVar[str | None] = None
+    slope: float = 1.0
+
+    def predictions(self, scores: F64) -> F64:
+        return scores[:, 0]
+
+
+class Sigmoid(Link):
+    """The probability of the second class: 1 / (1 + exp(-slope * score))."""
+
+    kernel = "sigmoid_scores"
+
+    def predictions(self, scores: F64) -> F64:
+        return exact_sigmoid(self.slope * scores[:, 0])
+
+
+class Softmax(Link):
+    """The probability of each class."""
+
+    kernel = "softmax_scores"
+
+    def predictions(self, scores: F64) -> F64:
+        powers = exact_exp(scores - scores.max(axis=1, keepdims=True))
+        total = powers[:, 0].copy()
+        for k in range(1, powers.shape[1]):  # a fixed order, as in the kernels
+            total = total + powers[:, k]
+        return np.asarray(powers / total[:, None])
+
+
+IDENTITY = Link()
+SOFTMAX = Softmax()

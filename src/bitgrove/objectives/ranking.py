@@ -1,0 +1,155 @@
+"""Ranking of the rows of each query: lambdarank, its query tables, gains and discounts.
+
+Owns LambdaRank and DCG, which the metric ndcg shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from bitgrove.arithmetic.exact_math import exact_log, numpy_exp, numpy_log
+from bitgrove.errors import DataError, ParameterError
+from bitgrove.objectives.base import F64, I64, Objective, Tables, check_sigmoid
+
+_LN2 = 0.6931471805599453
+_LOG2_E = 1.4426950408889634
+_MAX_LABEL = 31
+_MAX_QUERY_ROWS = 1 << 20
+
+
+class Queries(NamedTuple):
+    """What the gradients need to know of the queries, in row order."""
+
+    offset: I64  # of each query's first row, and the end
+    inverse_max_dcg: F64
+    unit: F64  # of each query's fixed-point sums
+    label_gain: F64
+    discount: F64  # of each rank
+
+
+class HasLabelGain(Protocol):
+    @property
+    def label_gain(self) -> Sequence[float] | None: ...
+
+
+def label_gains(params: HasLabelGain) -> F64:
+    """The gain of grades 0, 1, 2, ...: as given, or 2^grade - 1."""
+    if params.label_gain:
+        return np.asarray(params.label_gain, dtype=np.float64)
+    return np.ldexp(1.0, np.arange(_MAX_LABEL)) - 1.0
+
+
+def discounts(n_ranks: int) -> F64:
+    """1 / log2(2 + rank)."""
+    return _LN2 / exact_log(np.arange(2, n_ranks + 2, dtype=np.float64))
+
+
+def ideal_dcg(gain: F64, sizes: I64, discount: F64, k: int) -> F64:
+    """The largest possible DCG@k of each query, added from the top rank down."""
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((-gain, query))
+    return dcg(gain[order], query, sizes, discount, k)
+
+
+def dcg(gain: F64, query: I64, sizes: I64, discount: F64, k: int) -> F64:
+    """DCG@k of each query; rows are already in rank order within their query."""
+    starts = np.cumsum(sizes) - sizes
+    rank = np.arange(len(gain)) - np.repeat(starts, sizes)
+    terms = np.where(rank < k, gain * discount[rank], 0.0)
+    by_query = np.bincount(query, weights=terms, minlength=len(sizes))  # adds in row order
+    return by_query.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class LambdaRank(Objective):
+    """Labels are grades of relevance; rows of a query that are in the wrong order pull."""
+
+    name = "lambdarank"
+    synonyms = ("rank:ndcg",)
+    family = "ranked"
+    kernel = "lambdarank"
+    default_metric = "ndcg@10"
+    predicts = "ranking score"
+    needs_queries = True
+
+    sigmoid: float = 1.0
+    lambdarank_truncation_level: int = 30
+    lambdarank_norm: bool = True
+    label_gain: Sequence[float] | None = None
+
+    @property
+    def top_label(self) -> int | None:
+        return len(label_gains(self)) - 1
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.sigmoid, self.lambdarank_truncation_level, self.lambdarank_norm)
+
+    def check_settings(self) -> None:
+        check_sigmoid(self.sigmoid)
+        gains = np.asarray(self.label_gain or (0.0,))
+        extreme = (gains != 0.0) & ((gains < 1e-30) | (gains > 1e30))
+        if (np.diff(gains) < 0.0).any() or extreme.any():
+            raise ParameterError(
+                f"label_gain={self.label_gain!r}: must not decrease from one grade to the next, "
+                "and each gain must be 0 or lie between 1e-30 and 1e30"
+            )
+
+    def check_labels(self, label: F64) -> None:
+        top = len(label_gains(self)) - 1
+        if ((label < 0) | (label != np.floor(label)) | (label > top)).any():
+            raise DataError(f"label: lambdarank needs whole grades 0 to {top} (see label_gain)")
+
+    def tables(self, label: F64, group: I64 | None) -> Queries:
+        assert group is not None
+        largest = int(group.max(initial=0))
+        if largest > _MAX_QUERY_ROWS:
+            raise DataError(f"group: a query has {largest} rows; at most {_MAX_QUERY_ROWS}")
+        offset = np.concatenate([[0], np.cumsum(group)]).astype(np.int64)
+        gains, discount = label_gains(self), discounts(largest)
+        truncation = self.lambdarank_truncation_level
+        max_dcg = ideal_dcg(gains[label.astype(np.int64)], group, discount, truncation)
+        inverse = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0.0)
+        # Pairs are below 256 * sigmoid^2: no sum over a query's pairs can reach 2^62 in this unit.
+        n_pairs = group * np.minimum(group, truncation)
+        _, bits = np.frexp(256.0 * max(self.sigmoid, self.sigmoid**2) * n_pairs)
+        return Queries(offset, inverse, np.ldexp(1.0, 61 - bits), gains, discount)
+
+    def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        queries = Queries(*tables)
+        grad, hess = np.zeros_like(scores), np.zeros_like(scores)
+        for q, (begin, end) in enumerate(zip(queries.offset[:-1], queries.offset[1:], strict=True)):
+            rows = slice(begin, end)
+            grad[0, rows], hess[0, rows] = self._lambdas(scores[0, rows], label[rows], queries, q)
+        return grad, hess
+
+    def _lambdas(self, score: F64, label: F64, queries: Queries, q: int) -> tuple[F64, F64]:
+        """Of one query: a matrix of pairs (rank i above rank j), summed as integers."""
+        order = np.argsort(-score, kind="stable")
+        s, y = score[order], label[order]
+        i, j = np.triu_indices(len(score), k=1)
+        keep = (i < self.lambdarank_truncation_level) & (y[i] != y[j])
+        i, j = i[keep], j[keep]
+        high, low = np.where(y[i] > y[j], i, j), np.where(y[i] > y[j], j, i)
+        gap = s[high] - s[low]
+        gain = queries.label_gain[y[high].astype(int)] - queries.label_gain[y[low].astype(int)]
+        weight = (gain * (queries.discount[i] - queries.discount[j])) * queries.inverse_max_dcg[q]
+        if self.lambdarank_norm and s[0] != s[-1]:
+            weight = weight / (0.01 + np.abs(gap))
+        p = 1.0 / (1.0 + numpy_exp(self.sigmoid * gap))
+        unit = queries.unit[q]
+        pull = np.rint((((-self.sigmoid) * weight) * p) * unit).astype(np.int64)
+        square = self.sigmoid * self.sigmoid
+        curve = np.rint((((square * weight) * p) * (1.0 - p)) * unit).astype(np.int64)
+        sums = np.zeros((2, len(score)), dtype=np.int64)
+        for index, sign in ((high, 1), (low, -1)):
+            np.add.at(sums[0], order[index], sign * pull)
+            np.add.at(sums[1], order[index], curve)
+        total = np.array([-2 * int(pull.sum())], dtype=np.float64) / unit
+        normalised = self.lambdarank_norm and total > 0
+        norm = (numpy_log(1.0 + total) * _LOG2_E) / total if normalised else 1.0
+        return (sums[0] / unit) * norm, (sums[1] / unit) * norm
