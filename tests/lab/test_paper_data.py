@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-import bitgrove as bg
-from bitgrove.paper import datasets, loaders
 from bitgrove.paper.datasets import DATASETS, load, sample
 from bitgrove.paper.encoding import encode_categories
 from bitgrove.paper.specs import load_spec, read_spec
 from bitgrove.paper.task import Task, best, score
+
+import bitgrove as bg
+from bitgrove.paper import datasets, loaders
 
 
 @pytest.mark.parametrize("name", DATASETS)

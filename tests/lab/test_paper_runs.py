@@ -11,11 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-import bitgrove as bg
-from bitgrove.cli.main import main
-from bitgrove.errors import ParameterError
-from bitgrove.paper import lineup
 from bitgrove.paper.cells import Cell, Experiment, Report, Result, Results
 from bitgrove.paper.command import WHAT
 from bitgrove.paper.experiments import EXPERIMENTS
@@ -25,6 +20,11 @@ from bitgrove.paper.study import Bench, Study
 from bitgrove.paper.systems import Bitgrove, Settings
 from bitgrove.paper.task import Task, score
 from bitgrove.paper.timing import histogram_ms
+
+import bitgrove as bg
+from bitgrove.cli.main import main
+from bitgrove.errors import ParameterError
+from bitgrove.paper import lineup
 
 TINY = {"max_rows": 2000, "trees": 3, "seeds": 2, "leaves": 7, "bits": (2, 4), "systems": ()}
 

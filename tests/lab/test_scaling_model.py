@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bitgrove.paper.scaling_model import Coefficients, Link, Load, Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bitgrove.paper import scaling_forecast as forecasts
 from bitgrove.paper import scaling_model as model
-from bitgrove.paper.scaling_model import Coefficients, Link, Load, Point
 
 COMPUTE = {True: np.array([1e-9, 5e-9, 3e-9, 8e-9]), False: np.array([2e-9, 6e-9, 4e-9, 9e-9])}
 MESSAGE = {2: np.array([0.5, 0.2]), 4: np.array([0.7, 0.2]), None: np.array([9.0, 0.25])}
