@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -75,7 +76,7 @@ def time_per_tree(
         for name, make in makers.items():
             for length, trees in lengths.items():
                 estimator = make(trees)
-                seconds = seconds_of(lambda e=estimator: e.fit(X, y))
+                seconds = seconds_of(partial(estimator.fit, X, y))
                 best[name][length] = min(best[name][length], seconds)
     n_trees = lengths["long"] - lengths["short"]
     return {name: (t["long"] - t["short"]) / n_trees * 1e3 for name, t in best.items()}

@@ -92,6 +92,7 @@ def run_bitgrove(spec: dict[str, Any]) -> dict[str, Any]:
          **spec.get("params", {})},
         bg.Dataset(X, y), callbacks=[mark], comm=comm,
     )  # fmt: skip
+    assert model.info is not None
     n_trees = len(counts) - 1
     waited, sent, calls = ((b - a) / n_trees for a, b in zip(counts[0], counts[-1], strict=True))
     mine = {**meter.per_tree(), "comm_seconds": waited, "payload_bytes": sent}

@@ -104,6 +104,7 @@ def train(comm: TimedComm, dataset: Any, spec: dict[str, Any]) -> dict[str, Any]
          "distributed_timeout": 300, "histogram_pool_mb": 1024},
         dataset, callbacks=[comm.mark], comm=comm,
     )  # fmt: skip
+    assert model.info is not None
     ends, spans = comm.ends, comm.spans[: comm.ends[-1]]
     mine = [*np.median(np.diff(comm.marks, axis=0), axis=0).tolist(), spans]
     seconds, compute, sent, everyone = zip(*gather_facts(comm, mine), strict=True)

@@ -117,8 +117,10 @@ def _two_seeds(
 ) -> Task:  # fmt: skip
     """Training rows from seed 0, test rows from seed 1."""
     (X, y, *group), (X_test, y_test, *group_test) = make(n_train, seed=0), make(n_test, seed=1)
-    sizes = (group[0], group_test[0]) if group else (None, None)
-    return Task(name, objective, X, y, X_test, y_test, *sizes, n_classes, "generated")
+    return Task(
+        name, objective, X, y, X_test, y_test,
+        group[0] if group else None, group_test[0] if group else None, n_classes, "generated",
+    )  # fmt: skip
 
 
 def higgs_like(n_train: int, n_test: int) -> Task:

@@ -76,7 +76,7 @@ _PAPER = (
 )  # fmt: skip
 
 _PARTS = {"column": "part", "train": ["train"], "test": ["test"]}
-_LEAVES = {"num_leaves": 31}
+_LEAVES: dict[str, float] = {"num_leaves": 31}
 _REAL = (
     # Forest cover types (UCI).
     Spec(name="covtype", files=["covtype.parquet"], objective="multiclass", label="Cover_Type",

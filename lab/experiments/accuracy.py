@@ -33,7 +33,7 @@ from lab.systems import lineup
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SAMPLING: dict[str, dict[str, float]] = {
+SAMPLING: dict[str, dict[str, Any]] = {
     "sampled": {"subsample": 0.8, "colsample": 0.9},
     "whole": {},
 }

@@ -105,7 +105,8 @@ class Fig4(Experiment):
         size = (max(9.0, 4.5 * len(names)), 10.5)
         return Report(rows, page, lambda figure: _draw(figure, models), size)
 
-    class TreeMeter:
+
+class TreeMeter:
     """A callback that reads the counts of a CountingComm after each tree."""
 
     def __init__(self, comm: CountingComm) -> None:
@@ -121,9 +122,6 @@ class Fig4(Experiment):
         (b0, c0), (b1, c1) = self.at_tree[0], self.at_tree[-1]
         n = max(len(self.at_tree) - 1, 1)
         return (b1 - b0) / n, (c1 - c0) / n
-
-
-Times = dict[str, list[tuple[float, float]]]
 
 
 Times = dict[str, list[tuple[float, float]]]

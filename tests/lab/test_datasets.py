@@ -1,4 +1,4 @@
-"""The paper's datasets: generators, official files, encoding and spec files."""
+"""The table of datasets: generated rows, official files, encoding and spec files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bitgrove.paper.datasets import DATASETS, load, sample
-from bitgrove.paper.encoding import encode_categories
-from bitgrove.paper.specs import load_spec, read_spec
-from bitgrove.paper.task import Task, best, score
 
 import bitgrove as bg
-from bitgrove.paper import datasets, loaders
+from lab.datasets import official
+from lab.datasets.encoding import encode_categories
+from lab.datasets.entry import Wanted, data_folder, sample
+from lab.datasets.specs import Spec, read_spec
+from lab.datasets.table import DATASETS, PAPER, REAL, available
+from lab.datasets.task import Task
 
 
-@pytest.mark.parametrize("name", DATASETS)
+def load(name: str, folder: Path | None, scale: float | None, max_rows: int | None) -> Task:
+    return DATASETS[name].load(Wanted(folder, scale, max_rows))
+
+
+def load_spec(spec: Spec, folder: Path | None) -> Task:
+    return spec.load(Wanted(folder))
+
+
+@pytest.mark.parametrize("name", PAPER)
 def test_generated_rows_have_the_papers_shape(name: str) -> None:
     paper = DATASETS[name]
     task = paper.generate(2000, 1000)
@@ -77,12 +86,12 @@ def test_higgs_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [[k % 2, *(k + 0.5 * f for f in range(28))] for k in range(7)]
     text = "".join(",".join(f"{v:.3e}" for v in row) + "\n" for row in rows)
     (tmp_path / "HIGGS.csv.gz").write_bytes(gzip.compress(text.encode()))
-    monkeypatch.setattr(loaders, "_HIGGS_TEST", 2)
+    monkeypatch.setattr(official, "_HIGGS_TEST", 2)
     monkeypatch.setitem(DATASETS, "higgs", replace(DATASETS["higgs"], n_train=5, n_test=2))
     task = load("higgs", tmp_path, None, None)
     np.testing.assert_array_equal(task.y_test, [1, 0])
     np.testing.assert_allclose(task.X_train, np.array(rows)[:5, 1:], rtol=1e-3)
-    assert datasets.available(tmp_path) == ["higgs"]
+    assert available(PAPER, tmp_path) == ["higgs"]
 
 
 def test_wrong_row_counts_are_refused(tmp_path: Path) -> None:
@@ -101,7 +110,7 @@ def test_epsilon_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train = "".join(f"{1 if k % 2 else -1} 1:{k} 2000:0.5\n" for k in range(6))
     (tmp_path / "epsilon/epsilon_normalized.bz2").write_bytes(bz2.compress(train.encode()))
     (tmp_path / "epsilon/epsilon_normalized.t").write_text("1 1:7 2:3\n-1 5:1\n")
-    monkeypatch.setattr(loaders, "_PIECE", 40)  # several pieces
+    monkeypatch.setattr(official, "_PIECE", 40)  # several pieces
     monkeypatch.setitem(DATASETS, "epsilon", replace(DATASETS["epsilon"], n_train=6, n_test=2))
     task = load("epsilon", tmp_path, None, None)
     np.testing.assert_array_equal(task.y_train, [0, 1, 0, 1, 0, 1])
@@ -152,7 +161,7 @@ def test_bosch_and_year_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     rows = [",".join([str(k), *("" if f % 2 else "0.25" for f in range(968)), str(k % 2)])
             for k in range(5)]  # fmt: skip
     (tmp_path / "train_numeric.csv").write_text("\n".join([header, *rows]) + "\n")
-    monkeypatch.setattr(loaders, "_BOSCH_TRAIN", 3)
+    monkeypatch.setattr(official, "_BOSCH_TRAIN", 3)
     monkeypatch.setitem(DATASETS, "bosch", replace(DATASETS["bosch"], n_train=3, n_test=2))
     bosch = load("bosch", tmp_path, None, None)
     assert np.isnan(bosch.X_train[:, 1]).all() and (bosch.X_train[:, 0] == 0.25).all()
@@ -160,7 +169,7 @@ def test_bosch_and_year_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     lines = [",".join(str(v) for v in [1990 + k, *range(90)]) for k in range(4)]
     (tmp_path / "YearPredictionMSD.txt").write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr(loaders, "_YEAR_TRAIN", 3)
+    monkeypatch.setattr(official, "_YEAR_TRAIN", 3)
     monkeypatch.setitem(DATASETS, "year", replace(DATASETS["year"], n_train=3, n_test=1))
     assert load("year", tmp_path, None, None).y_test.tolist() == [1993]
 
@@ -171,8 +180,8 @@ def test_criteo_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return "\t".join([str(k % 2), *counts, *(["" if k == 0 else f"c{k % 2}"] * 26)])
 
     (tmp_path / "train.txt").write_text("\n".join(map(line, range(11))) + "\n")
-    monkeypatch.setattr(loaders, "_CRITEO_TRAIN", 8)
-    monkeypatch.setattr(loaders, "_CRITEO_TEST", 2)
+    monkeypatch.setattr(official, "_CRITEO_TRAIN", 8)
+    monkeypatch.setattr(official, "_CRITEO_TEST", 2)
     monkeypatch.setitem(DATASETS, "criteo", replace(DATASETS["criteo"], n_train=8, n_test=2))
     task = load("criteo", tmp_path, None, None)
     assert task.X_train.shape == (8, 65)
@@ -182,7 +191,7 @@ def test_criteo_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert counts.tolist() == [1, 4, 3, 4, 3, 4, 3, 4]
 
 
-# ---------------------------------------------------------------- encoding and scores
+# ---------------------------------------------------------------- encoding
 
 
 def test_target_encoding_does_not_leak_a_rows_own_label() -> None:
@@ -204,15 +213,6 @@ def test_test_labels_do_not_enter_the_encoding() -> None:
     np.testing.assert_array_equal(
         encode_categories([codes], label, 80), encode_categories([codes], other, 80)
     )
-
-
-def test_scores_are_the_librarys_own_metrics() -> None:
-    X = np.zeros((4, 1), np.float32)
-    y = np.array([0, 1, 1, 0], np.float32)
-    task = Task("t", "binary", X, y, X, y)
-    assert score(task, np.array([0.1, 0.9, 0.8, 0.85])) == 0.75
-    assert best([0.5, 0.75, 0.7], "auc") == (0.75, 2)
-    assert best([3.0, 2.0, 2.5], "rmse") == (2.0, 2)
 
 
 # ---------------------------------------------------------------- specs
@@ -243,7 +243,7 @@ def test_a_spec_of_a_binary_table(tmp_path: Path) -> None:
     path = _spec(_table(tmp_path), objective="binary", label="sold", positive="yes",
                  encode=["*"], ignore=["y", "q"],
                  split={"column": "part", "train": ["train"], "test": ["test"]})  # fmt: skip
-    task = load_spec(read_spec(path), None, None, None)
+    task = load_spec(read_spec(path), None)
     assert task.X_train.shape == (40, 3) and task.X_test.shape == (20, 3)
     assert task.y_train.tolist() == [k % 2 for k in range(40)]
     assert task.X_train[:, 2].tolist() == [26 if k % 3 else 14 for k in range(40)]
@@ -253,7 +253,7 @@ def test_a_spec_of_a_ranking_keeps_queries_whole(tmp_path: Path) -> None:
     path = _spec(_table(tmp_path), objective="lambdarank", label="x", group="q",
                  ignore=["color", "sold", "part", "y"], test_share=0.4,
                  encode=["color"])  # fmt: skip
-    task = load_spec(read_spec(path), tmp_path, None, None)
+    task = load_spec(read_spec(path), tmp_path)
     assert task.group_train is not None and set(task.group_train) == {5}
     assert len(task.X_train) + len(task.X_test) == 60
 
@@ -262,9 +262,9 @@ def test_rows_without_a_label_can_be_dropped(tmp_path: Path) -> None:
     common = {"objective": "regression", "label": "y", "ignore": ["color", "sold", "part"]}
     path = _spec(_table(tmp_path), **common)
     with pytest.raises(bg.DataError, match="no value in row 6"):
-        load_spec(read_spec(path), tmp_path, None, None)
+        load_spec(read_spec(path), tmp_path)
     path = _spec(tmp_path, **common, drop_missing_labels=True)
-    task = load_spec(read_spec(path), tmp_path, None, None)
+    task = load_spec(read_spec(path), tmp_path)
     assert len(task.X_train) + len(task.X_test) == 59
 
 
@@ -283,7 +283,7 @@ def test_a_spec_in_toml(tmp_path: Path) -> None:
     [
         ({"objective": "regression", "lable": "y"}, "unknown key 'lable'; did you mean 'label'"),
         ({"objective": "regression"}, "'label' is needed"),
-        ({"objective": "multi", "label": "y"}, "must be one of binary, regression, lambdarank"),
+        ({"objective": "multi", "label": "y"}, "must be one of binary, regression, multiclass"),
         ({"objective": "lambdarank", "label": "y"}, "'group' need each other"),
         ({"objective": "regression", "label": "y", "test_share": 2}, "test_share=2"),
         ({"objective": "regression", "label": "y", "parameters": {"leaves": 3}}, "unknown key"),
@@ -297,5 +297,40 @@ def test_bad_specs_are_refused(tmp_path: Path, content: dict[str, object], messa
 
 def test_a_spec_whose_file_is_missing(tmp_path: Path) -> None:
     spec = read_spec(_spec(tmp_path, objective="regression", label="y"))
-    with pytest.raises(bg.DataError, match=r"table\.parquet not found in .*--data-dir"):
-        load_spec(spec, tmp_path / "elsewhere", None, None)
+    with pytest.raises(bg.DataError, match=r"table\.parquet not found in .*--data"):
+        load_spec(spec, tmp_path / "elsewhere")
+
+
+def test_rows_that_belong_together_stay_on_one_side(tmp_path: Path) -> None:
+    path = _spec(_table(tmp_path), objective="multiclass", label="color", together="q",
+                 ignore=["sold", "part", "y"], test_share=0.4)  # fmt: skip
+    task = load_spec(read_spec(path), None)
+    assert task.n_classes == 2 and set(task.y_train) == {0.0, 1.0}
+    assert task.X_train.shape[1] == 1  # x alone
+    queries = [set(np.unique(part[:, 0] // 5)) for part in (task.X_train, task.X_test)]
+    assert not queries[0] & queries[1] and len(queries[0] | queries[1]) == 12
+
+
+def test_the_real_sets_are_found_in_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 50
+    table = pa.table({"label": [k % 2 for k in range(n)], "x": np.arange(n, dtype=np.float32)})
+    pq.write_table(table, tmp_path / "higgs_11k.parquet")
+    assert available(REAL, tmp_path) == ["higgs_11k"] and available(REAL, None) == []
+    assert len(load("higgs_11k", tmp_path, None, 20).X_train) < 30
+    with pytest.raises(bg.DataError, match=r"covtype\.parquet not found in"):
+        load("covtype", tmp_path, None, None)
+    assert data_folder(None) is None
+    monkeypatch.setenv("BITGROVE_DATA", str(tmp_path))
+    assert data_folder(None) == tmp_path
+    with pytest.raises(bg.ParameterError, match="no such folder"):
+        data_folder("/nowhere")
+
+
+def test_shards_of_rows_are_whole_queries() -> None:
+    rows = DATASETS["letor"].load(Wanted(None, None, 2000)).train
+    shards = [rows.shard(rank, 3) for rank in range(3)]
+    np.testing.assert_array_equal(np.concatenate([shard.X for shard in shards]), rows.X)
+    np.testing.assert_array_equal(np.concatenate([shard.group for shard in shards]), rows.group)
+    assert all(shard.group.sum() == len(shard.y) for shard in shards)
