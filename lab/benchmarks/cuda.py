@@ -40,19 +40,13 @@ class Line:
 
 def lines() -> dict[str, Line]:
     large = {"objective": "binary", "num_leaves": 255}
-    few_samples = {"bin_sample_rows": 20_000}
+    small, wide = {**large, "num_leaves": 31}, {**large, "bin_sample_rows": 20_000}
     rank = {"objective": "lambdarank", "num_leaves": 255, "bin_sample_rows": 50_000}
     return {
-        "higgs_100k": Line(
-            lambda: simple.higgs_like(100_000, 200_000), ("1.0", "1.2"), {**large, "num_leaves": 31}
-        ),
+        "higgs_100k": Line(lambda: simple.higgs_like(100_000, 200_000), ("1.0", "1.2"), small),
         "higgs_1m": Line(lambda: simple.higgs_like(1_000_000, 200_000), ("2.5", "5"), large),
         "higgs_10m": Line(lambda: simple.higgs_like(10_500_000, 200_000), ("5", "15"), large),
-        "wide": Line(
-            lambda: simple.wide_normal(400_000, 20_000, 2000),
-            ("15", "45"),
-            {**large, **few_samples},
-        ),
+        "wide": Line(lambda: simple.wide_normal(400_000, 20_000, 2000), ("15", "45"), wide),
         "ranking": Line(lambda: simple.long_queries(20_000, 500, 136), ("8", "-"), rank),
     }
 

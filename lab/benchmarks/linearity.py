@@ -14,6 +14,7 @@ import numpy as np
 
 import bitgrove as bg
 from lab import benchmarks
+from lab.benchmarks.measures import best_ms_per_tree
 from lab.internals import make_higgs_like
 from lab.reporting import machine, markdown_table
 
@@ -35,30 +36,15 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--threads", type=int, default=None)
     options = parser.parse_args(words)
-    params = {
-        "objective": "binary",
-        "n_estimators": options.trees,
-        "num_leaves": 255,
-        "min_child_weight": 100.0,
-        "gradient_bits": 3,
-        "n_jobs": options.threads,
-    }
+    params = {"objective": "binary", "n_estimators": options.trees, "num_leaves": 255,
+              "min_child_weight": 100.0, "gradient_bits": 3, "n_jobs": options.threads}  # fmt: skip
     by_rows = [(rows, FEATURES) for rows in options.rows]
     by_features = [(options.rows[0], n) for n in options.features]
-    sizes = list(dict.fromkeys(by_rows + by_features))
-    datasets = {size: dataset(*size) for size in sizes}
-    best = dict.fromkeys(sizes, float("inf"))
-    for _ in range(options.repeats):
-        for size in sizes:
-            info = bg.train(params, datasets[size]).info
-            assert info is not None
-            best[size] = min(best[size], info.seconds["train"] / options.trees * 1e3)
+    trainings = {size: (params, dataset(*size)) for size in dict.fromkeys(by_rows + by_features)}
+    best = best_ms_per_tree(trainings, options.repeats)
     lines = [
         [f"{rows:,}", str(n), f"{ms:.1f}", f"{ms / rows / n * 1e6:.2f}"]
         for (rows, n), ms in best.items()
     ]
-    print(
-        machine(),
-        markdown_table(["rows", "features", "ms per tree", "per cell"], lines),
-        sep="\n\n",
-    )
+    header = ["rows", "features", "ms per tree", "per cell"]
+    print(machine(), markdown_table(header, lines), sep="\n\n")

@@ -16,18 +16,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+import bitgrove
 from lab.datasets.task import Task
 from lab.scoring import scores
 from lab.systems.base import Settings, System
 from lab.systems.lineup import system
 
+K = TypeVar("K")
 _SINGLE_ROWS = 300
 # Of whole fits and predictions: elapsed time, or on a busy machine the processor's (one thread).
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -124,6 +127,20 @@ class Memory(Measure):
             command = [sys.executable, "-m", "lab.benchmarks.measures", json.dumps(order)]
             answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return {"MB at peak": float(answer.splitlines()[-1])}
+
+
+def best_ms_per_tree(
+    trainings: Mapping[K, tuple[dict[str, Any], bitgrove.Dataset]], repeats: int
+) -> dict[K, float]:
+    """Of bitgrove, for each of several trainings (parameters, rows) that take turns."""
+    best = dict.fromkeys(trainings, float("inf"))
+    for _ in range(repeats):
+        for key, (params, data) in trainings.items():
+            model = bitgrove.train(params, data)
+            assert model.info is not None
+            ms = 1e3 * model.info.seconds["train"] / len(model.info.rounds_per_tree)
+            best[key] = min(best[key], ms)
+    return best
 
 
 def added_at_peak(entry: System, task: Task, settings: Settings) -> float:
