@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda lint unit docs wheel bench same-bits clean
+.PHONY: demo test test-cuda lint unit docs wheel paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -33,12 +33,17 @@ docs: $(STAMP)
 wheel: $(STAMP)
 	$(BIN)/python -m build
 
+# One table or figure, `make paper WHAT=fig7`; more words in ARGS. `.venv/bin/python -m lab list` has all.
+WHAT ?= table2
+paper: $(STAMP)
+	$(BIN)/python -m lab $(WHAT) $(ARGS)
+
 same-bits: $(STAMP)
-	$(BIN)/python benchmarks/same_bits.py
+	$(BIN)/python -m lab bench same_bits
 
 bench: $(STAMP)
 	$(BIN)/pip install --quiet -e '.[peers]'
-	$(BIN)/python benchmarks/versus_peers.py
+	$(BIN)/python -m lab bench versus_peers $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist bitgrove_demo

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from bitgrove.cli.demo_data import make_regression_like
 from bitgrove.cli.main import main
+from lab.datasets.simple import make_regression_like
 
 SMALL = ["--n_estimators", "5", "--num_leaves", "7", "--n_jobs", "1"]
 

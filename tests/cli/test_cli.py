@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import bitgrove
-from bitgrove.cli.demo_data import make_multiclass_like, make_ranking_like, make_regression_like
 from bitgrove.cli.main import main
 from bitgrove.params import PARAMETERS
+from lab.datasets.simple import make_multiclass_like, make_ranking_like, make_regression_like
 
 pa = pytest.importorskip("pyarrow")
 

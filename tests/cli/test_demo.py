@@ -1,54 +1,14 @@
-"""The generators of demonstration data, and the demonstration itself at a small size."""
+"""The generator of demonstration data, and the demonstration itself at a small size."""
 
 import hashlib
 
 import numpy as np
-import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 import bitgrove
 from bitgrove.cli.demo import BITS, DemoRow, render, run_demo
-from bitgrove.cli.demo_data import (
-    HIGGS_FEATURES,
-    make_higgs_like,
-    make_multiclass_like,
-    make_ranking_like,
-    make_regression_like,
-)
-
-GENERATORS = {
-    "higgs": lambda n, seed: make_higgs_like(n, seed),
-    "regression": lambda n, seed: make_regression_like(n, 12, seed),
-    "multiclass": lambda n, seed: make_multiclass_like(n, 4, seed),
-    "ranking": lambda n, seed: make_ranking_like(n, seed),
-}
-
-
-@pytest.mark.parametrize("name", GENERATORS)
-def test_generator_is_a_function_of_its_arguments(name):
-    make = GENERATORS[name]
-    for first, second in zip(make(700, 3), make(700, 3), strict=True):
-        np.testing.assert_array_equal(first, second)
-    assert not np.array_equal(make(700, 3)[0][:500], make(700, 4)[0][:500])
-
-
-@pytest.mark.parametrize("name", GENERATORS)
-@pytest.mark.parametrize("n", [1, 300])
-def test_shorter_is_a_prefix_of_longer(name, n):
-    make = GENERATORS[name]
-    for short, long in zip(make(n, 1), make(17_000 if name != "ranking" else 600, 1), strict=True):
-        np.testing.assert_array_equal(short, long[: len(short)])
-
-
-@pytest.mark.parametrize("name", GENERATORS)
-def test_generated_arrays_are_finite_float32(name):
-    X, y, *_ = GENERATORS[name](2000, 0)
-    assert X.dtype == y.dtype == np.float32
-    assert len(X) == len(y)
-    assert X.flags.c_contiguous
-    assert np.isfinite(X).all()
-    assert np.isfinite(y).all()
+from bitgrove.cli.demo_data import HIGGS_FEATURES, make_higgs_like
 
 
 def test_higgs_like_has_the_shape_of_higgs():
@@ -73,35 +33,6 @@ def test_higgs_like_can_be_learned_but_not_perfectly():
     other = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(X[:30_000], y[:30_000])
     auc = roc_auc_score(y[30_000:], other.predict_proba(X[30_000:])[:, 1])
     assert 0.80 < auc < 0.85
-
-
-def test_multiclass_and_ranking_labels():
-    _, y = make_multiclass_like(5000, 4, 0)
-    assert set(np.unique(y)) == {0.0, 1.0, 2.0, 3.0}
-    assert np.bincount(y.astype(int)).min() > 200
-    X, grades, group = make_ranking_like(300, 0)
-    assert group.dtype == np.int64
-    assert len(group) == 300
-    assert group.sum() == len(X)
-    assert group.min() >= 5
-    assert group.max() <= 60
-    assert set(np.unique(grades)) == {0.0, 1.0, 2.0, 3.0, 4.0}
-    starts = np.concatenate([[0], np.cumsum(group)[:-1]])
-    np.testing.assert_array_equal(X[:, :4], np.repeat(X[starts, :4], group, axis=0))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: make_higgs_like(0), "at least 1"),
-        (lambda: make_higgs_like(10, -1), "seed"),
-        (lambda: make_regression_like(10, 4), "at least 5"),
-        (lambda: make_multiclass_like(10, 1), "at least 2"),
-    ],
-)
-def test_impossible_sizes_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 def test_table_has_one_line_per_precision():

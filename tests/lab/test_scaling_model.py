@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bitgrove.paper import scaling_forecast as forecasts
-from bitgrove.paper import scaling_model as model
-from bitgrove.paper.scaling_model import Coefficients, Link, Load, Point
+from lab.experiments import scaling_forecast as forecasts
+from lab.experiments import scaling_model as model
+from lab.experiments.scaling_model import Coefficients, Link, Load, Point
 
 COMPUTE = {True: np.array([1e-9, 5e-9, 3e-9, 8e-9]), False: np.array([2e-9, 6e-9, 4e-9, 9e-9])}
 MESSAGE = {2: np.array([0.5, 0.2]), 4: np.array([0.7, 0.2]), None: np.array([9.0, 0.25])}
@@ -94,7 +94,7 @@ def test_spreading_a_tree_keeps_its_shape() -> None:
 
 def test_the_measured_points_are_whole_and_the_model_fits_them() -> None:
     origin, points = model.measured()
-    assert "benchmarks/scaling.py" in origin
+    assert "lab bench scaling" in origin
     fitted = [point for point in points if not point.check]
     assert {p.load.ranks for p in fitted} == {1, 2, 4}
     assert {p.bits for p in fitted} == {2, 4, None}

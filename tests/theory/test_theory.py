@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import bitgrove as bg
 from bitgrove import theory
-from bitgrove.cli.demo_data import make_higgs_like, make_multiclass_like, make_regression_like
+from bitgrove.cli.demo_data import make_higgs_like
 from bitgrove.distributed import run_threads
 from bitgrove.theory import bounds, gain_error
 from bitgrove.theory.leaves import ABS_GRAD, GRAD, HESS, ROWS, tree_sums
+from lab.datasets.simple import make_multiclass_like, make_regression_like
 
 SMALL = {"n_estimators": 5, "num_leaves": 15, "min_child_samples": 50}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from bitgrove.training.splits import GainRules
 
 from bitgrove import _core
 from bitgrove.params import resolve
 from bitgrove.training.histograms import WidthPlan
 from bitgrove.training.quantize import QuantizedGradients
-from bitgrove.training.splits import GainRules
 
 
 def test_rules_of_parameters() -> None:

@@ -1,11 +1,10 @@
-"""Synthetic tables with the character of the usual benchmark sets.
+"""A synthetic table with the character of the HIGGS set, for the demonstration.
 
-This room owns four generators. Each receives sizes and a seed and returns
-float32 features with labels; nothing is downloaded. Rows come in blocks of a
-fixed size, each with its own PCG64 stream keyed by (seed, block), so a call is
-a pure function of its arguments and a shorter call is a prefix of a longer one.
-The relation between features and labels does not depend on the seed: train on
-one seed and test on another.
+Receives a number of rows and a seed; returns float32 features with labels; nothing is downloaded.
+Rows come in blocks of a fixed size, each with its own PCG64 stream keyed by (seed, block), so a
+call is a pure function of its arguments and a shorter call is a prefix of a longer one. The
+relation between features and labels does not depend on the seed: train on one seed and test on
+another.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
-Int64 = NDArray[np.int64]
 
 HIGGS_FEATURES: tuple[str, ...] = (
     "lepton_pt", "lepton_eta", "lepton_phi", "missing_pt", "missing_phi",
@@ -27,8 +25,6 @@ HIGGS_FEATURES: tuple[str, ...] = (
 
 _BLOCK = 1 << 14  # small enough that a block's temporaries stay in cache
 _BTAGS = np.array([0.0, 1.087, 2.173])
-_RANKING_FEATURES = 24
-_MULTICLASS_FEATURES = 20
 
 
 def make_higgs_like(n_rows: int, seed: int = 0) -> tuple[Float32, Float32]:
@@ -40,115 +36,23 @@ def make_higgs_like(n_rows: int, seed: int = 0) -> tuple[Float32, Float32]:
     label is drawn from a probability that depends on masses, angles and tags,
     noisy enough that a well tuned model ends at a test AUC of about 0.84.
     """
-    _check(n_rows=n_rows, seed=seed)
     features = np.empty((n_rows, 28), np.float32)
     label = np.empty(n_rows, np.float32)
-    for rows, rng in _blocks(n_rows, seed):
+    for rows, rng in blocks(n_rows, seed):
         block, signal = _higgs_block(rng)
         features[rows] = block[: rows.stop - rows.start]
         label[rows] = signal[: rows.stop - rows.start]
     return features, label
 
 
-def make_regression_like(
-    n_rows: int, n_features: int = 20, seed: int = 0
-) -> tuple[Float32, Float32]:
-    """A regression problem: X float32 (n_rows, n_features), y float32.
-
-    Columns take turns between uniform, normal, log-normal and ten-valued. The
-    first five carry the label: a sine of a product, a square, a step, a
-    threshold interaction and a linear term. The noise grows with the second
-    column; a good model explains roughly 95% of the variance.
-    """
-    _check(n_rows=n_rows, seed=seed)
-    if n_features < 5:
-        raise ValueError(f"n_features must be at least 5, got {n_features}")
-    features = np.empty((n_rows, n_features), np.float32)
-    label = np.empty(n_rows, np.float32)
-    for rows, rng in _blocks(n_rows, seed):
-        block = rng.standard_normal((_BLOCK, n_features))
-        noise = rng.standard_normal(_BLOCK)
-        block[:, 0::4] = rng.random(block[:, 0::4].shape)
-        np.exp(0.75 * block[:, 2::4], out=block[:, 2::4])
-        block[:, 3::4] = rng.integers(0, 10, block[:, 3::4].shape)
-        target = (
-            10 * np.sin(np.pi * block[:, 0] * block[:, 4])
-            + 2 * block[:, 1] ** 2
-            + 4 * (block[:, 2] > 1.5)
-            + np.where(block[:, 3] >= 6, 3 * block[:, 1], -block[:, 2])
-            + 5 * block[:, 4]
-            + (0.8 + 0.4 * np.abs(block[:, 1])) * noise
-        )
-        features[rows] = block[: rows.stop - rows.start]
-        label[rows] = target[: rows.stop - rows.start]
-    return features, label
-
-
-def make_multiclass_like(n_rows: int, n_classes: int = 5, seed: int = 0) -> tuple[Float32, Float32]:
-    """A multiclass problem: X float32 (n_rows, 20), y float32 holding 0 .. n_classes - 1.
-
-    Each class scores a row through its own mixture of bent projections and
-    pairwise products; the label is drawn from the softmax of the scores, so
-    even a perfect model errs on some rows.
-    """
-    _check(n_rows=n_rows, seed=seed)
-    if n_classes < 2:
-        raise ValueError(f"n_classes must be at least 2, got {n_classes}")
-    # The classes' shapes come from their own stream: they are the same for every seed.
-    shapes = np.random.Generator(np.random.PCG64([2022, n_classes]))
-    bent = shapes.standard_normal((8, n_classes))
-    paired = shapes.standard_normal((6, n_classes))
-    features = np.empty((n_rows, _MULTICLASS_FEATURES), np.float32)
-    label = np.empty(n_rows, np.float32)
-    for rows, rng in _blocks(n_rows, seed):
-        block = rng.standard_normal((_BLOCK, _MULTICLASS_FEATURES))
-        scores = 1.6 * np.tanh(2 * block[:, :8]) @ bent + (block[:, 8:14] * block[:, :6]) @ paired
-        drawn = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
-        features[rows] = block[: rows.stop - rows.start]
-        label[rows] = drawn[: rows.stop - rows.start]
-    return features, label
-
-
-def make_ranking_like(n_queries: int, seed: int = 0) -> tuple[Float32, Float32, Int64]:
-    """A ranking problem: X float32 (n, 24), y float32 grades 0-4, group int64 (n_queries,).
-
-    A query has 5 to 60 rows, which are contiguous. The first four columns describe the
-    query (equal on all of its rows), the others the document. Half of the
-    documents are irrelevant and few have the highest grade, as in web search logs.
-    """
-    _check(n_rows=n_queries, seed=seed)
-    features, grades, sizes = [], [], []
-    for queries, rng in _blocks(n_queries, seed, block=256):
-        size = rng.integers(5, 61, 256)[: queries.stop - queries.start]
-        n_documents = 256 * 60  # drawn for the largest block, so that a shorter call is a prefix
-        query = rng.standard_normal((256, 4))[np.repeat(np.arange(len(size)), size)]
-        document = rng.standard_normal((n_documents, _RANKING_FEATURES - 4))[: len(query)]
-        noise = rng.standard_normal(n_documents)[: len(query)]
-        relevance = (
-            1.2 * document[:, 0]
-            + np.tanh(2 * document[:, 1]) * (query[:, 0] > 0)
-            + 0.8 * document[:, 2] * document[:, 3]
-            - 0.6 * np.abs(document[:, 4] - query[:, 1])
-            + 0.5 * query[:, 2]
-            + 0.9 * noise
-        )
-        features.append(np.hstack([query, document]).astype(np.float32))
-        grades.append(np.searchsorted([-0.65, 0.75, 2.0, 3.1], relevance).astype(np.float32))
-        sizes.append(size)
-    return np.concatenate(features), np.concatenate(grades), np.concatenate(sizes)
-
-
-def _check(n_rows: int, seed: int) -> None:
+def blocks(
+    n_rows: int, seed: int, block: int = _BLOCK
+) -> Iterator[tuple[slice, np.random.Generator]]:
+    """Yield (rows of the block, generator of the block)."""
     if n_rows < 1:
         raise ValueError(f"the number of rows or queries must be at least 1, got {n_rows}")
     if seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
-
-
-def _blocks(
-    n_rows: int, seed: int, block: int = _BLOCK
-) -> Iterator[tuple[slice, np.random.Generator]]:
-    """Yield (rows of the block, generator of the block)."""
     for index, start in enumerate(range(0, n_rows, block)):
         rng = np.random.Generator(np.random.PCG64([seed, index]))
         yield slice(start, min(start + block, n_rows)), rng

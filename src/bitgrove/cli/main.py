@@ -1,4 +1,4 @@
-"""The `bitgrove` command: train, predict, info, demo and paper.
+"""The `bitgrove` command: train, predict, info and demo.
 
 This room owns the commands: it receives words, which options.py turns into
 settings, runs the command on Datasets and Models, and returns an exit code.
@@ -261,12 +261,6 @@ def _demo(args: argparse.Namespace) -> None:
     run_demo(args.out, n_train=args.rows, n_test=max(args.rows // 5, 1000))
 
 
-def _paper(args: argparse.Namespace) -> None:
-    from bitgrove.paper.command import run
-
-    run(args)
-
-
 # ---------------------------------------------------------------- pieces of the commands
 
 
@@ -383,4 +377,4 @@ def _info_text(facts: dict[str, Any], total_gain: float) -> str:
     return "\n".join(lines)
 
 
-_COMMANDS = {"train": _train, "predict": _predict, "info": _info, "demo": _demo, "paper": _paper}
+_COMMANDS = {"train": _train, "predict": _predict, "info": _info, "demo": _demo}

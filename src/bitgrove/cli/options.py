@@ -16,7 +16,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
 from bitgrove.errors import ParameterError
-from bitgrove.paper import command as paper
 from bitgrove.params import CANONICAL, PARAMETERS
 from bitgrove.params.parameter import Parameter
 
@@ -115,13 +114,11 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
         "predict": command("predict", "Predict rows of CSV or Parquet files.", _PREDICT_EXAMPLES),
         "info": command("info", "Describe a model file.", _INFO_EXAMPLES),
         "demo": command("demo", "Compare full precision with 5 to 2 bits.", _DEMO_EXAMPLES),
-        "paper": command("paper", "Reproduce a table or figure of the paper.", paper.EXAMPLES),
     }
     _add_train_options(made["train"])
     _add_predict_options(made["predict"])
     _add_info_options(made["info"])
     _add_demo_options(made["demo"])
-    paper.add_options(made["paper"])
     return parser, made
 
 

@@ -1,0 +1,34 @@
+"""Benchmarks: `python -m lab bench NAME`. Each is a module of this room with main(words)."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+QUESTIONS = {
+    "versus_peers": "how fast is it beside other libraries?",
+    "same_bits": "is the model the same however it is trained?",
+    "threads": "how does training scale with threads?",
+    "linearity": "does the cost grow in proportion to rows and features?",
+    "cuda": "is the GPU's model the CPU's, and how fast does it train?",
+    "dask_cluster": "what does training on Dask cost, beside LightGBM's?",
+    "distributed": "what crosses between MPI ranks, beside LightGBM's sockets? (root)",
+    "scaling": "how does time grow with ranks and links? The points of fig4's model (root)",
+}
+
+
+def run(name: str, words: Sequence[str]) -> int:
+    """The benchmark's exit status."""
+    return int(importlib.import_module(f"lab.benchmarks.{name}").main(words) or 0)
+
+
+def parser(name: str) -> argparse.ArgumentParser:
+    """For the words of a benchmark."""
+    return argparse.ArgumentParser(f"python -m lab bench {name}", description=QUESTIONS[name])
+
+
+def again(name: str, *words: str) -> list[str]:
+    """The command that runs a benchmark in a process of its own, from the same folder."""
+    return [sys.executable, "-m", "lab", "bench", name, *words]

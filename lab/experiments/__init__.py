@@ -1,0 +1,19 @@
+"""All experiments, each registered once, here. An experiment is a class in a file of this room."""
+
+from __future__ import annotations
+
+from lab.experiments.accuracy import Accuracy
+from lab.experiments.auto_bits import AutoBits
+from lab.experiments.bounds import Bounds
+from lab.experiments.fig4 import Fig4
+from lab.experiments.table2 import Table2
+from lab.experiments.tails import Tails
+from lab.experiments.timing import Fig6, Table3
+from lab.experiments.training_facts import Fig5, Fig7, Fig8
+from lab.experiments.zeros import Zeros
+from lab.running.experiment import Experiment
+
+_ALL: tuple[type[Experiment], ...] = (
+    Table2, Table3, Fig4, Fig5, Fig6, Fig7, Fig8, Bounds, Tails, Zeros, AutoBits, Accuracy,
+)  # fmt: skip
+EXPERIMENTS: dict[str, Experiment] = {kind.name: kind() for kind in _ALL}

@@ -1,0 +1,228 @@
+"""Where the lab reaches below the library's public names: here, and nowhere else.
+
+Owns a training that goes tree by tree, stopwatches around a backend's verbs, and short ways to the
+library's own metrics, bins and hashes. A change inside of the library is followed in this file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove import Dataset
+from bitgrove.arithmetic.exact_math import hash_key, row_hash
+from bitgrove.backends import make_backend
+from bitgrove.backends.base import TreeInputs, TreeWork
+from bitgrove.backends.cuda.backend import CudaBackend
+from bitgrove.backends.cuda.tree import CudaTreeWork
+from bitgrove.cli.demo_data import blocks, make_higgs_like
+from bitgrove.data import tables
+from bitgrove.data.binning import cut_edges
+from bitgrove.data.row_ids import one_run
+from bitgrove.distributed import SoloComm
+from bitgrove.distributed.comm import gather_facts
+from bitgrove.machine.files import write_atomically
+from bitgrove.machine.gpu import import_cupy
+from bitgrove.machine.simd import simd_level
+from bitgrove.objectives import label_gains
+from bitgrove.objectives.metrics import EvalData, make_metric
+from bitgrove.params import TrainParams, resolve
+from bitgrove.theory.gain_error import rounding_errors
+from bitgrove.theory.leaves import leaf_of_rows
+from bitgrove.training.booster import Booster, bin_training_set
+
+__all__ = [
+    "TreeByTree", "bin_rows", "bins_of", "blocks", "chosen_by_hash", "evaluate", "gather_facts",
+    "import_cupy", "make_higgs_like", "n_bins", "simd_level", "tables",
+    "timed_cuda_verbs", "write_atomically",
+]  # fmt: skip
+
+Array = NDArray[Any]
+_CUDA_VERBS = {
+    CudaBackend: ("gradients", "quantize", "select_rows", "start_tree"),
+    CudaTreeWork: ("grow", "leaf_sums", "add_tree"),
+}
+
+
+# ---------------------------------------------------------------- metrics, bins, hashes
+
+
+def evaluate(metric: str, prediction: Array, label: Array, group: Array | None) -> float:
+    """The library's own metric of that name, without weights."""
+    label = label.astype(np.float64)
+    sizes = None if group is None else group.astype(np.int64)
+    gains = label_gains(TrainParams())
+    data = EvalData(np.asarray(prediction, np.float64), label, np.ones_like(label), sizes, gains)
+    return make_metric(metric).compute(data, SoloComm())
+
+
+def bin_rows(params: dict[str, Any], data: Dataset) -> None:
+    """Bins a Dataset before train() would do it."""
+    resolved = resolve(params)
+    bin_training_set(data, make_backend(resolved), resolved, SoloComm(), one_run(data.n_rows))
+
+
+def n_bins(X: Array) -> int:
+    """Bins of all features together."""
+    return sum(len(edges) + 1 for edges in cut_edges(list(X.T), 255))
+
+
+def bins_of(state: Any) -> int:
+    """The same, of a training that a callback sees."""
+    return int(state.booster.matrix.mapper.bin_offset[-1])
+
+
+def chosen_by_hash(share: float, units: Array, *key: int) -> NDArray[np.bool_]:
+    """About this share of the units, the same ones everywhere."""
+    limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
+    return np.asarray(row_hash(hash_key(*key), units.astype(np.uint64)) < limit)
+
+
+# ---------------------------------------------------------------- tree by tree
+
+
+class TreeByTree:
+    """One training, stepped by the caller, who may look inside between two trees."""
+
+    def __init__(self, params: dict[str, Any], data: Dataset) -> None:
+        self._booster = Booster(resolve(params), data, SoloComm())
+        self._n_done = 0
+
+    def step(self) -> None:
+        self._booster.boost(self._n_done)
+        self._n_done += 1
+
+    @property
+    def bits(self) -> int | None:
+        return self._booster.params.gradient_bits
+
+    @bits.setter
+    def bits(self, bits: int) -> None:
+        self._booster.params = replace(self._booster.params, gradient_bits=bits)
+
+    @property
+    def base_score(self) -> float:
+        return float(self._booster.base_score[0])
+
+    def last_tree_scores(self, X: Array) -> Array:
+        """What the last tree adds to the scores of these rows."""
+        model = self._booster.model(None)
+        model.trees, model.base_score = model.trees[-1:], np.zeros(1)
+        return model.predict_raw(X)
+
+    def fewest_bits(self, tolerance: float, choices: Iterable[int]) -> int:
+        """The first choice whose gain error on the last tree is in the tolerance, or the last."""
+        booster = self._booster
+        assert booster.gradients is not None, "no tree was grown yet"
+        tree, part = booster.trees[-1], booster.gradients.output(0)
+        leaf = leaf_of_rows(booster, tree)
+        for bits in choices:
+            params = replace(booster.params, gradient_bits=bits)
+            errors = rounding_errors(tree, leaf, part.grad, part.hess, params, len(booster.trees))
+            if errors.worst() <= tolerance:
+                break
+        return bits
+
+    def zero_shares(self) -> list[float]:
+        """Share of the rows whose integers were zero, by tree."""
+        return [n / self._booster.dataset.n_rows for n in self._booster.info.zero_rows]
+
+    def treat_zero_rows_alike(self) -> None:
+        """Rows whose integers are zero go into the histograms like all others."""
+        grower = self._booster.grower
+        grower.backend = _AllRowsAlike(grower.backend)
+
+    def histogram_seconds(self, n_trees: int) -> float:
+        """Trains that many trees; seconds that went into histograms."""
+        grower = self._booster.grower
+        grower.backend = watch = _HistogramStopwatch(grower.backend)
+        for _ in range(n_trees):
+            self.step()
+        return float(watch.seconds)
+
+
+class _Wrapped:
+    """A backend whose trees start otherwise."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+class _AllRowsAlike(_Wrapped):
+    def start_tree(self, pool: Any, inputs: TreeInputs) -> TreeWork:
+        work: TreeWork = self._backend.start_tree(pool, inputs._replace(separate_zeros=False))
+        return work
+
+
+class _HistogramStopwatch(_Wrapped):
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
+        self.seconds = 0.0
+
+    def _add(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def start_tree(self, pool: Any, inputs: TreeInputs) -> Any:
+        work = self._backend.start_tree(pool, inputs)
+        work._core = _TimedCore(work._core, pool.matrix.mapper, self._add, self._backend.name)
+        # The loop in Python: one call of the core for all rounds would hide the steps.
+        work.grow = lambda *args: TreeWork.grow(work, *args)
+        return work
+
+
+class _TimedCore:
+    """A core's tree whose histograms are built and subtracted on a stopwatch."""
+
+    def __init__(self, core: Any, mapper: Any, add: Callable[[float], None], name: str) -> None:
+        self._core, self._mapper = core, mapper
+        self.build = _timed(core.build, add, name)
+        self.subtract = _timed(core.subtract, add, name)
+
+    def search(self, plan: Any) -> Any:
+        self.build(plan.builds)
+        self.subtract(plan.subtractions, (0, int(self._mapper.bin_offset[-1])))
+        return self._core.find(plan.nodes, (0, self._mapper.n_features))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+
+def _timed(
+    verb: Callable[..., Any], add: Callable[[float], None], backend: str
+) -> Callable[..., Any]:
+    """The verb, its seconds handed to add(); a GPU works on while Python goes ahead: waited for."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        started = time.perf_counter()
+        answer = verb(*args, **kwargs)
+        if backend.startswith("cuda"):
+            import_cupy().cuda.get_current_stream().synchronize()
+        add(time.perf_counter() - started)
+        return answer
+
+    return call
+
+
+@contextmanager
+def timed_cuda_verbs() -> Iterator[dict[str, list[float]]]:
+    """Seconds of each call of each verb on the GPU; their sum is above a tree's time."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    before = [(owner, verb) for owner, verbs in _CUDA_VERBS.items() for verb in verbs]
+    kept = {(owner, verb): getattr(owner, verb) for owner, verb in before}
+    for (owner, verb), function in kept.items():
+        setattr(owner, verb, _timed(function, seconds[verb].append, "cuda"))
+    try:
+        yield seconds
+    finally:
+        for (owner, verb), function in kept.items():
+            setattr(owner, verb, function)

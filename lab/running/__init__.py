@@ -1,0 +1,1 @@
+"""How experiments are run: what was asked for, cells kept on disk, several at once, files."""

@@ -1,0 +1,1 @@
+"""Other libraries and bitgrove behind one contract: base, one adapter per library, and lineup."""

@@ -1,0 +1,44 @@
+"""The benchmarks that need neither root nor a GPU nor other libraries, at their smallest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lab.__main__ import main
+
+
+def test_same_bits_says_that_the_ways_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    ways = ["reference", "threads 2", "ranks 3"]
+    assert main(["bench", "same_bits", "--cases", "binary 2", "lambdarank 5", "--ways", *ways]) == 0
+    printed = capsys.readouterr().out
+    assert "all equal: yes" in printed
+    lines = [line for line in printed.splitlines() if line.startswith("| ranks 3")]
+    assert len(lines) == 1 and lines[0].count("|") == 4
+
+
+def test_versus_peers_measures_each_system(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.json"
+    lines = ["fit_1k", "higgs_100k", "multiclass_like"]
+    words = ["--quick", "--lines", *lines, "--systems", "bitgrove-2", "sklearn", "--json", str(out)]
+    assert main(["bench", "versus_peers", *words]) == 0
+    assert "whole fit(), 1k x 20" in capsys.readouterr().out
+    records = json.loads(out.read_text())["lines"]
+    assert [record["line"] for record in records] == lines
+    for record in records:
+        assert set(record["outcomes"]) == {"bitgrove-2", "sklearn"}
+        for outcome in record["outcomes"].values():
+            assert outcome["error"] is None and min(outcome["best"].values()) > 0.0
+    assert set(records[2]["outcomes"]["sklearn"]["quality"]) == {"multi_logloss", "multi_error"}
+
+
+def test_threads_and_linearity_print_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--rows", "2000", "--trees", "2", "--repeats", "1"]
+    assert main(["bench", "threads", *small, "--threads", "1", "2"]) == 0
+    assert "| threads | ms per tree | speed-up |" in capsys.readouterr().out
+    assert main(["bench", "linearity", *small, "--features", "28", "56"]) == 0
+    assert "|       56 |" in capsys.readouterr().out
