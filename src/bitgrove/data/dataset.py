@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from bitgrove.arithmetic.limits import MAX_MAGNITUDE, MIN_WEIGHT
 from bitgrove.data.device_tables import device_table, is_on_gpu, on_host, take_rows
 from bitgrove.errors import DataError, DataTypeError
 
@@ -26,10 +27,6 @@ _NO_NUMBERS = (
 )  # fmt: skip
 # Rows are numbered by int32 in the partition.
 MAX_ROWS = 2**31 - 1
-# Weights and gradients are float32; this leaves room for their product and difference.
-MAX_MAGNITUDE = 1e38
-# The smallest normal float32; less is zero to the gradients, and so it is as a weight.
-MIN_WEIGHT = float(np.finfo(np.float32).tiny)
 
 
 def default_names(n_features: int) -> list[str]:

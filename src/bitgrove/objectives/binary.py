@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bitgrove.arithmetic.exact_math import exact_log, numpy_sigmoid
+from bitgrove.arithmetic.limits import MAX_MAGNITUDE, MIN_WEIGHT
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.objectives.base import F32, F64, Objective, Tables, check_sigmoid, label_mean
 from bitgrove.objectives.links import Link, Sigmoid
@@ -56,8 +57,6 @@ class Binary(Objective):
 
     def row_weights(self, label: F64, weight: F32 | None) -> F32 | None:
         """scale_pos_weight is part of the weights of the loss (not of the metrics)."""
-        from bitgrove.data.dataset import MAX_MAGNITUDE, MIN_WEIGHT  # it imports us, by params
-
         if self.scale_pos_weight == 1.0:
             return weight
         weight = np.ones(len(label), np.float32) if weight is None else weight
