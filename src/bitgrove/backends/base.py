@@ -53,10 +53,10 @@ class Rounding(NamedTuple):
 
 
 class PackedRows(NamedTuple):
-    """One packed integer per row, and what is known of them: the RowTotals of this rank."""
+    """One packed integer per row, and what is known of those of this rank."""
 
     values: Any
-    totals: np.void
+    totals: Records  # one RowTotals
 
 
 class GainRules(NamedTuple):

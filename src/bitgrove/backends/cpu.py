@@ -172,7 +172,7 @@ class CpuBackend:
             found = _core.quantize(grad[run.rows], part, how, out, self.n_threads, self.simd)
             totals = found if totals is None else _added(totals, found)
         assert totals is not None
-        return PackedRows(packed, totals[0])
+        return PackedRows(packed, totals)
 
     def select_rows(self, runs: RowRuns, sample: Sample | None) -> Array:
         rows = self.buffer("rows", (runs[-1].end,), np.int32)
@@ -217,8 +217,10 @@ class CpuTree(CoreTree):
             n_active = _core.separate_zero_rows(packed.values, rows, self._scratch, n_threads)
         sums = packed.totals
         if n_rows < pool.matrix.n_rows:
-            sums = _core.row_sums(packed.values, rows, n_threads, backend.simd)[0]
-        self.root = RootSums(int(sums["grad"]), int(sums["hess"]), n_active, n_rows - n_active)
+            sums = _core.row_sums(packed.values, rows, n_threads, backend.simd)
+        self.root = RootSums(
+            int(sums["grad"][0]), int(sums["hess"][0]), n_active, n_rows - n_active
+        )
         self._core = self._core_on(pool, inputs.allowed)
 
     def _core_on(self, pool: Any, allowed: NDArray[np.uint8]) -> Any:

@@ -6,6 +6,7 @@ The core lists those structs; the CUDA kernels are made from the same list.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from bitgrove import _core
@@ -21,6 +22,7 @@ class LossKernel(NamedTuple):
     parameters: tuple[float, ...]  # as many as the struct has places
 
 
+@cache
 def loss_kernel(objective: Objective) -> LossKernel:
     """TrainingError if no struct is listed under its name and family."""
     if _FAMILIES.get(objective.kernel) != objective.family:

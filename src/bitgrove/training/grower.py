@@ -71,7 +71,7 @@ class Grower:
         self, quantized: QuantizedGradients, sample: TreeSample, widths: WidthPlan, n_total: int
     ) -> tuple[GrownTree, TreeWork]:
         """Grows a tree; n_total is the number of rows on all ranks."""
-        separate = quantized.zero_rows > _ZERO_SHARE * quantized.n_rows
+        separate = quantized.zero_rows > _ZERO_SHARE * n_total
         rules = gain_rules(self.params, quantized)
         inputs = TreeInputs(quantized.packed, sample.rows, sample.allowed, rules, separate)
         work = self.backend.start_tree(self._pool_for(widths, n_total), inputs)

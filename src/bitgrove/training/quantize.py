@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Rounding
 from bitgrove.data.row_ids import RowRuns, one_run
-from bitgrove.distributed.comm import Comm
+from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.errors import TrainingError
 from bitgrove.params import TrainParams
 
@@ -51,8 +51,7 @@ class QuantizedGradients(NamedTuple):
     hess_limit: int
     abs_grad_sum: int
     hess_sum: int
-    zero_rows: int  # of n_rows, on all ranks
-    n_rows: int = 0
+    zero_rows: int  # on all ranks, as the sums
     largest: tuple[float, float] = (0.0, 0.0)  # |gradient| and hessian before rounding
 
 
@@ -133,18 +132,15 @@ def quantize(
         stochastic,
     )
     packed = backend.quantize(grad, hess, rounding, runs if stochastic else one_run(len(grad)))
-    totals = packed.totals
-    local = [totals["abs_grad"], totals["hess"], totals["zero_rows"], len(grad)]
-    abs_grad, hess_sum, zeros, n_rows = comm.allreduce_sum(np.array(local)).tolist()
+    totals = sum_records(comm, packed.totals)[0]
     return QuantizedGradients(
         packed,
         grad_scale.unit,
         hess_scale.unit,
         grad_scale.limit,
         hess_scale.limit,
-        abs_grad,
-        hess_sum,
-        zeros,
-        n_rows,
+        int(totals["abs_grad"]),
+        int(totals["hess"]),
+        int(totals["zero_rows"]),
         (grad_scale.top, hess_scale.top),
     )

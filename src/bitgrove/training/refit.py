@@ -60,7 +60,10 @@ def leaf_values(sums: LeafSums, params: TrainParams) -> tuple[F64, F64]:
     if params.reg_alpha > 0.0:
         grad = np.copysign(np.maximum(np.abs(grad) - params.reg_alpha, 0.0), grad)
     curvature = hess + params.reg_lambda
-    size = np.divide(-grad, curvature, out=np.zeros_like(grad), where=curvature > 0.0)
+    if curvature.min() > 0.0:
+        size = -grad / curvature
+    else:
+        size = np.divide(-grad, curvature, out=np.zeros_like(grad), where=curvature > 0.0)
     return size * params.learning_rate + 0.0, hess  # + 0.0: a zero leaf is +0, never -0
 
 

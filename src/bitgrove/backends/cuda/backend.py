@@ -141,7 +141,7 @@ class CudaBackend:
             noise = (run.first, int(r.stochastic), n_rows)
             out = address_of(packed[run.rows])
             device.launch("quantize", kernel, device.grid(n_rows), *data, *how, *noise, out, totals)
-        return PackedRows(packed, device.mailbox.fetch(totals, (1,), ROW_TOTALS)[0])
+        return PackedRows(packed, device.mailbox.fetch(totals, (1,), ROW_TOTALS))
 
     @on_device
     def select_rows(self, runs: RowRuns, sample: Sample | None) -> Any:

@@ -147,7 +147,7 @@ class CudaTreeWork(CoreTree):
         self.pool, self.device, self._inputs = pool, pool.device, inputs
         packed, rows = inputs.packed, inputs.rows
         sums = packed.totals if len(rows) == pool.matrix.n_rows else self._row_sums()
-        self.root = RootSums(int(sums["grad"]), int(sums["hess"]), len(rows), 0)
+        self.root = RootSums(int(sums["grad"][0]), int(sums["hess"][0]), len(rows), 0)
         self._core = self._core_on(pool, inputs.allowed)
 
     def _core_on(self, pool: Any, allowed: NDArray[np.uint8]) -> Any:
@@ -158,13 +158,13 @@ class CudaTreeWork(CoreTree):
         tree.rules = _core.GainRules(**self._inputs.rules._asdict())
         return tree
 
-    def _row_sums(self) -> np.void:
+    def _row_sums(self) -> Records:
         device, packed, rows = self.device, self._inputs.packed.values, self._inputs.rows
         (sums,) = device.mailbox.send(records(GRADIENT_SUMS, 1))
         kernel, grid = f"sum_rows_{packed.dtype.itemsize * 4}", device.grid(len(rows))
         data = (address_of(packed), address_of(rows), len(rows))
         device.launch("quantize", kernel, grid, *data, sums)
-        return device.mailbox.fetch(sums, (1,), GRADIENT_SUMS)[0]
+        return device.mailbox.fetch(sums, (1,), GRADIENT_SUMS)
 
     @on_device
     def grow(

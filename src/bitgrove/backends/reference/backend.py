@@ -90,7 +90,7 @@ class ReferenceBackend:
         totals = records(
             ROW_TOTALS, 1, abs_grad=np.abs(g).sum(), grad=g.sum(), hess=h.sum(), zero_rows=zeros
         )
-        return PackedRows(np.stack([g, h], axis=1), totals[0])
+        return PackedRows(np.stack([g, h], axis=1), totals)
 
     def select_rows(self, runs: RowRuns, sample: Sample | None) -> Array:
         rows = np.arange(runs[-1].end, dtype=np.int32)
