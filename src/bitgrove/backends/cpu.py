@@ -111,7 +111,7 @@ class CpuBackend:
 
     def upload(self, values: Array | None) -> Any:
         # One row that "repeats itself" is contiguous already, but not to be written to.
-        return None if values is None else np.require(values, requirements="CW")
+        return None if values is None else np.require(values, requirements=("C", "W"))
 
     def download(self, values: Any) -> Array:
         return np.asarray(values)
