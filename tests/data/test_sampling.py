@@ -133,7 +133,9 @@ def test_a_sample_lasts_for_subsample_freq_iterations() -> None:
 
 def test_samples_of_two_iterations_are_independent(backend: Any) -> None:
     n, p = 40_000, params(subsample=0.5)
-    first, second = (set(backend.select_rows(one_run(n), row_sample(p, i)).tolist()) for i in (0, 1))
+    first, second = (
+        set(backend.select_rows(one_run(n), row_sample(p, i)).tolist()) for i in (0, 1)
+    )
     assert abs(len(first & second) - n / 4) < 5 * math.sqrt(n * 3 / 16)
 
 
