@@ -25,11 +25,11 @@ class StagedChannel:
         self.n_sums = self.n_aborts = 0
 
     def check_pool(self, pool: Any) -> None:
-        if pool.dtype != np.int64:
+        if pool.storage.dtype != np.int64:
             raise ParameterError("device: histograms are on the CPU")
 
     def start(self, pool: Any, slots: NDArray[np.int64], rank_bins: Sequence[Bins]) -> None:
-        to_host = getattr(pool, "get", lambda: pool)
+        to_host = getattr(pool.storage, "get", lambda: pool.storage)
         blocks = [np.ascontiguousarray(to_host()[slots, a:b]) for a, b in rank_bins]
         self.n_sums += 1
         self.sums = sum(part.reshape(blocks[self.comm.rank].shape) for part in self._deal(blocks))
@@ -38,12 +38,12 @@ class StagedChannel:
         return self.comm.alltoall([block.reshape(-1) for block in blocks])
 
     def finish(self, pool: Any, slots: NDArray[np.int64], bins: Bins) -> None:
-        if isinstance(pool, np.ndarray):
-            pool[slots, bins[0] : bins[1]] = self.sums
+        if isinstance(pool.storage, np.ndarray):
+            pool.storage[slots, bins[0] : bins[1]] = self.sums
         else:
             import cupy
 
-            pool[cupy.asarray(slots), bins[0] : bins[1]] = cupy.asarray(self.sums)
+            pool.storage[cupy.asarray(slots), bins[0] : bins[1]] = cupy.asarray(self.sums)
 
     def abort(self) -> None:
         self.n_aborts += 1

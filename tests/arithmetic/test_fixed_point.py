@@ -21,7 +21,8 @@ from bitgrove.arithmetic.fixed_point import (
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
-from kernel_cases import SIMD, cpu
+from kernel_cases import SIMD, cpu, one_bin
+from one_tree import leaf_sums, start_tree
 
 F64 = NDArray[np.float64]
 finite = st.floats(-1e38, 1e38, allow_nan=False)
@@ -133,18 +134,21 @@ def test_leaf_sums_kernel(
         for v in (grad, hess)
     )
 
-    def leaf_sums(backend: Any, listed: NDArray[np.int32]) -> NDArray[np.int64]:
-        leaves = backend.locate_leaves(listed, begins, ends, n)
-        return np.asarray(backend.leaf_sums(leaves, grad, hess, units))
+    case = one_bin(n)
 
-    sums = leaf_sums(cpu(n_threads, simd), rows)
-    expected = leaf_sums(ReferenceBackend(), rows)
+    def sums_of(backend: Any, matrix: Any, listed: NDArray[np.int32]) -> NDArray[np.int64]:
+        packed = np.zeros(n, dtype=np.int16) if backend.name == "cpu" else np.zeros((n, 2), int)
+        work = start_tree(backend, backend.new_pool(matrix, 2, 32), packed, listed.copy())
+        return leaf_sums(work, (begins, ends), (grad, hess), units)
+
+    sums = sums_of(cpu(n_threads, simd), case.cpu, rows)
+    expected = sums_of(ReferenceBackend(), case.reference, rows)
     np.testing.assert_array_equal(sums, expected)
     mine = rows[1:9000]
     assert sums[2, 0] == sum(round(Fraction(v) * Fraction(units[0])) for v in grad[mine].tolist())
     shuffled = rows.copy()
     shuffled[1:9000] = rng.permutation(mine)
-    again = leaf_sums(cpu(n_threads, simd), shuffled)
+    again = sums_of(cpu(n_threads, simd), case.cpu, shuffled)
     np.testing.assert_array_equal(again, sums)
 
 
@@ -155,8 +159,9 @@ def test_leaf_sums_kernel_at_the_bound(n: int) -> None:
     unit = 2.0 ** unit_exponent(float(top), n)
     rows = np.arange(n, dtype=np.int32)
     backend = cpu(2)
-    leaves = backend.locate_leaves(rows, np.array([0]), np.array([n]), n)
-    sums = backend.leaf_sums(leaves, grad, -grad, (unit, unit))
+    pool = backend.new_pool(one_bin(n).cpu, 2, 32)
+    work = start_tree(backend, pool, np.zeros(n, dtype=np.int16), rows)
+    sums = leaf_sums(work, (np.array([0]), np.array([n])), (grad, -grad), (unit, unit))
     largest = round(Fraction(float(top)) * Fraction(unit))
     assert sums.tolist() == [[-n * largest, n * largest]]
     assert 2**60 < n * largest < 2**62

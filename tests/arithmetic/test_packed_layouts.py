@@ -22,6 +22,7 @@ from kernel_cases import (
     unpack_rows,
     write_slot,
 )
+from one_tree import build, builds, empty_case, run_steps, start_tree, subtract, subtractions
 
 ROW_BITS = [8, 16, 32]
 TOTALS = [16, 32, 64]
@@ -44,15 +45,14 @@ def test_one_row_through_every_width(half_bits: int, data: st.DataObject) -> Non
     pair = data.draw(sums_in(half_bits))
     rows = pack_rows([pair[0]], [pair[1]], half_bits)
     assert unpack_rows(rows).tolist() == [list(pair)]
-    case = one_bin(1)
-    backend = cpu()
-    pool = dirty_pool(backend, 1, 1)
     listed = np.zeros(1, dtype=np.int32)
-    for local, total, packing in itertools.product([8, *TOTALS], TOTALS, [True, False]):
-        if half_bits <= local <= total:
-            plan = np.array([[0, 1, 0, local, total, 1]])
-            backend.build_histograms(pool, case.cpu, rows, listed, plan, packing)
-            assert read_slot(backend, pool, 0, total, 1, packing) == [pair]
+    for packing in (True, False):
+        backend = cpu(packed=packing)
+        pool = dirty_pool(backend, one_bin(1).cpu, 1)
+        for local, total in itertools.product([8, *TOTALS], TOTALS):
+            if half_bits <= local <= total:
+                build(backend, pool, rows, listed, (0, 1, 0, local, total, 1))
+                assert read_slot(pool, 0, total, 1) == [pair]
 
 
 def adversarial(local: int, half_bits: int) -> list[tuple[list[int], list[int]]]:
@@ -83,16 +83,13 @@ def adversarial(local: int, half_bits: int) -> list[tuple[list[int], list[int]]]
 )
 def test_sums_at_the_limit(half_bits: int, local: int, total: int, packing: bool) -> None:
     """Gradients at +limit and -limit, hessians at 0 and at the maximum, in one accumulator."""
-    backend = cpu()
+    backend = cpu(packed=packing)
     for grads, hess in adversarial(min(local, 32), half_bits):
         n = len(grads)
         rows = pack_rows(grads, hess, half_bits)
-        pool = dirty_pool(backend, 1, 1)
-        plan = np.array([[0, n, 0, local, total, n]])
-        case = one_bin(n)
-        listed = np.arange(n, dtype=np.int32)
-        backend.build_histograms(pool, case.cpu, rows, listed, plan, packing)
-        assert read_slot(backend, pool, 0, total, 1, packing) == [(sum(grads), sum(hess))]
+        pool = dirty_pool(backend, one_bin(n).cpu, 1)
+        build(backend, pool, rows, np.arange(n, dtype=np.int32), (0, n, 0, local, total, n))
+        assert read_slot(pool, 0, total, 1) == [(sum(grads), sum(hess))]
 
 
 @pytest.mark.parametrize(("half_bits", "width"), [(8, 8), (8, 16), (16, 16), (32, 32)])
@@ -121,16 +118,13 @@ def test_subtraction(packing: bool, simd: int) -> None:
                 if abs(c[0] + r[0]) <= grad_range and c[1] + r[1] <= hess_range
             ]
             whole: Sums = [(c[0] + r[0], c[1] + r[1]) for c, r in pairs]
-            backend = cpu(1, simd)
-            pool = dirty_pool(backend, 3, max(1, len(whole)))
-            write_slot(backend, pool, 2, parent, whole, packing)
-            write_slot(backend, pool, 0, built, [c for c, _ in pairs], packing)
-            plan = np.array([[2, 0, parent, built, out]])
-            backend.subtract_histograms(pool, plan, (0, len(whole)), packing)
-            found = read_slot(backend, pool, 2, out, len(whole), packing)
-            assert found == [r for _, r in pairs]
-            kept = read_slot(backend, pool, 0, built, len(whole), packing)
-            assert kept == [c for c, _ in pairs]
+            backend = cpu(1, simd, packing)
+            pool = dirty_pool(backend, empty_case(max(1, len(whole))).cpu, 3)
+            write_slot(pool, 2, parent, whole)
+            write_slot(pool, 0, built, [c for c, _ in pairs])
+            subtract(backend, pool, (2, 0, parent, built, out), bins=(0, len(whole)))
+            assert read_slot(pool, 2, out, len(whole)) == [r for _, r in pairs]
+            assert read_slot(pool, 0, built, len(whole)) == [c for c, _ in pairs]
 
     check()
 
@@ -143,13 +137,12 @@ def test_borrows(width: int, packing: bool) -> None:
     children = [(-grad, 0), (-1, hess), (1, 0), (0, hess), (-grad, hess), (grad, 0)]
     rests = [(grad, hess), (-1, 0), (-1, hess), (-grad, 0), (0, 0), (-grad, hess)]
     whole = [(c[0] + r[0], c[1] + r[1]) for c, r in zip(children, rests, strict=True)]
-    backend = cpu()
-    pool = dirty_pool(backend, 2, len(whole))
-    write_slot(backend, pool, 0, width, whole, packing)
-    write_slot(backend, pool, 1, width, children, packing)
-    plan = np.array([[0, 1, width, width, width]])
-    backend.subtract_histograms(pool, plan, (0, len(whole)), packing)
-    assert read_slot(backend, pool, 0, width, len(whole), packing) == rests
+    backend = cpu(packed=packing)
+    pool = dirty_pool(backend, empty_case(len(whole)).cpu, 2)
+    write_slot(pool, 0, width, whole)
+    write_slot(pool, 1, width, children)
+    subtract(backend, pool, (0, 1, width, width, width))
+    assert read_slot(pool, 0, width, len(whole)) == rests
 
 
 @pytest.mark.parametrize("simd", SIMD)
@@ -164,37 +157,40 @@ def test_narrowing_in_place_over_many_bins(parent: int, out: int, simd: int) -> 
     ]
     whole = [(c[0] + r[0], c[1] + r[1]) for c, r in zip(child, rest, strict=True)]
     backend = cpu(2, simd)
-    pool = dirty_pool(backend, 4, n)
+    pool = dirty_pool(backend, empty_case(n).cpu, 4)
     for slot in (0, 2):
-        write_slot(backend, pool, slot, parent, whole)
-        write_slot(backend, pool, slot + 1, 16, child)
-    plan = np.array([[0, 1, parent, 16, out], [2, 3, parent, 16, out]])
-    backend.subtract_histograms(pool, plan, (0, n), True)
-    assert read_slot(backend, pool, 0, out, n) == read_slot(backend, pool, 2, out, n) == rest
+        write_slot(pool, slot, parent, whole)
+        write_slot(pool, slot + 1, 16, child)
+    subtract(backend, pool, (0, 1, parent, 16, out), (2, 3, parent, 16, out))
+    assert read_slot(pool, 0, out, n) == read_slot(pool, 2, out, n) == rest
 
 
 def test_subtraction_touches_only_its_bins() -> None:
     """A rank subtracts within the bins it owns."""
     backend = cpu()
-    pool = dirty_pool(backend, 2, 10)
+    pool = dirty_pool(backend, empty_case(10).cpu, 2)
     whole, child = [(7, 5)] * 10, [(-2, 1)] * 10
-    write_slot(backend, pool, 0, 32, whole)
-    write_slot(backend, pool, 1, 32, child)
-    backend.subtract_histograms(pool, np.array([[0, 1, 32, 32, 32]]), (3, 6), True)
+    write_slot(pool, 0, 32, whole)
+    write_slot(pool, 1, 32, child)
+    subtract(backend, pool, (0, 1, 32, 32, 32), bins=(3, 6))
     expected = [(9, 4) if 3 <= b < 6 else (7, 5) for b in range(10)]
-    assert read_slot(backend, pool, 0, 32, 10) == expected
+    assert read_slot(pool, 0, 32, 10) == expected
 
 
 @pytest.mark.parametrize("width", TOTALS)
 @pytest.mark.parametrize("packing", [True, False])
-def test_the_sums_of_a_range_of_bins(width: int, packing: bool) -> None:
-    backend = cpu()
-    pool = dirty_pool(backend, 3, 10)
+def test_the_sums_of_the_first_bins(width: int, packing: bool) -> None:
+    """Added up on the host, to the ends of the width's halves."""
+    pool = dirty_pool(cpu(packed=packing), empty_case(10).cpu, 3)
     top_grad, top_hess = half_range(width)
-    sums: Sums = [(b - 5, b) for b in range(8)] + [(-top_grad, top_hess), (top_grad, 0)]
-    write_slot(backend, pool, 2, width, sums, packing)
-    found = backend.histogram_sums(pool, 2, width, (4, 10), packing)
-    assert found.tolist() == [list(s) for s in sums[4:]]
+    sums: Sums = [(b - 5, b) for b in range(8)]
+    grad, hess = (sum(s[half] for s in sums) for half in (0, 1))
+    sums += [(-top_grad - grad, top_hess - hess), (top_grad, 0)]
+    write_slot(pool, 2, width, sums)
+    host = pool.on_host(np.array([2]))
+    for n_bins in range(11):
+        expected = [sum(s[half] for s in sums[:n_bins]) for half in (0, 1)]
+        assert host.sums(2, width, n_bins).tolist() == expected
 
 
 def test_built_and_subtracted_children_equal_built_ones() -> None:
@@ -207,29 +203,38 @@ def test_built_and_subtracted_children_equal_built_ones() -> None:
     listed = np.concatenate([np.arange(0, n, 3), np.setdiff1d(np.arange(n), np.arange(0, n, 3))])
     listed = listed.astype(np.int32)
     for packing in (True, False):
-        backend = cpu(2)
-        pool = dirty_pool(backend, 3, case.n_bins)
-        plan = np.array(
-            [[0, n, 0, 32, 32, 500], [0, 1000, 1, 16, 32, 250], [1000, n, 2, 16, 32, 250]]
-        )
-        backend.build_histograms(pool, case.cpu, rows, listed, plan, packing)
-        backend.subtract_histograms(pool, np.array([[0, 1, 32, 32, 32]]), (0, case.n_bins), packing)
-        large = read_slot(backend, pool, 2, 32, case.n_bins, packing)
-        assert read_slot(backend, pool, 0, 32, case.n_bins, packing) == large
+        backend = cpu(2, packed=packing)
+        pool = dirty_pool(backend, case.cpu, 3)
+        steps = [(0, n, 0, 32, 32, 500), (0, 1000, 1, 16, 32, 250), (1000, n, 2, 16, 32, 250)]
+        work = start_tree(backend, pool, rows, listed)
+        run_steps(work, builds(*steps), subtractions((0, 1, 32, 32, 32)))
+        assert read_slot(pool, 0, 32, case.n_bins) == read_slot(pool, 2, 32, case.n_bins)
 
 
 @pytest.mark.parametrize(
-    "plan",
-    [
-        [0, 5, 32, 32, 32],
-        [-1, 0, 32, 32, 32],
-        [0, 1, 16, 32, 16],
-        [0, 1, 16, 16, 32],
-        [0, 1, 32, 16],
-    ],
-)
-def test_wrong_subtractions_are_refused(plan: list[int]) -> None:
+    "step",
+    [(0, 5, 32, 32, 32), (-1, 0, 32, 32, 32), (0, 1, 16, 32, 16), (0, 1, 16, 16, 32),
+     (0, 1, 32, 16, 12)],
+)  # fmt: skip
+def test_wrong_subtractions_are_refused(step: tuple[int, ...]) -> None:
     backend = cpu()
-    pool = dirty_pool(backend, 2, 4)
+    pool = dirty_pool(backend, empty_case(4).cpu, 2)
     with pytest.raises(ValueError, match="bitgrove core"):
-        backend.subtract_histograms(pool, np.array([plan]), (0, 4), True)
+        subtract(backend, pool, step)
+    for bins in ((-1, 4), (3, 2), (0, 400)):
+        with pytest.raises(ValueError, match="bitgrove core"):
+            subtract(backend, pool, (0, 1, 32, 32, 32), bins=bins)
+
+
+def test_other_records_are_refused() -> None:
+    """A plan is known by its dtype: no matrix of numbers is taken for one."""
+    backend = cpu()
+    work = start_tree(backend, dirty_pool(backend, empty_case(4).cpu, 2), *no_rows())
+    matrix = np.array([[0, 1, 32, 32, 32]])
+    for built, subtracted in ((builds(), matrix), (subtractions(), subtractions())):
+        with pytest.raises(TypeError):
+            run_steps(work, built, subtracted)
+
+
+def no_rows() -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros(1, dtype=np.int16), np.zeros(0, dtype=np.int32)

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import Targets
+from bitgrove.backends.base import Targets, TreeInputs
 from bitgrove.backends.reference import ReferenceBackend, output_gradients
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import TrainingError
+from bitgrove.kernels.plans import ROW_TOTALS
 from bitgrove.objectives import Regression
 from bitgrove.params import resolve
 from bitgrove.training.quantize import (
@@ -26,7 +27,8 @@ from bitgrove.training.quantize import (
     quantize,
     row_half_bits,
 )
-from kernel_cases import SIMD, cpu, unpack_rows
+from kernel_cases import SIMD, cpu, one_bin, unpack_rows
+from one_tree import PLAIN_RULES, root_sums
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
@@ -50,8 +52,19 @@ def run(
     quantized = quantize(
         backend, gradients, params, key, one_run(len(grad), first_row), comm or SoloComm()
     )
-    packed = quantized.packed
-    return quantized, packed if packed.ndim == 2 else unpack_rows(packed)
+    packed = quantized.packed.values
+    integers = packed if packed.ndim == 2 else unpack_rows(packed)
+    check_totals(quantized, integers)
+    return quantized, integers
+
+
+def check_totals(quantized: QuantizedGradients, integers: I64) -> None:
+    """The totals that travel with packed rows are those of this rank's integers."""
+    totals = quantized.packed.totals
+    assert totals.dtype == ROW_TOTALS
+    grad, hess = integers[:, 0], integers[:, 1]
+    zeros = int(((grad == 0) & (hess == 0)).sum())
+    assert totals[0].item() == (np.abs(grad).sum(), grad.sum(), hess.sum(), zeros)
 
 
 def facts(q: QuantizedGradients) -> tuple[Any, ...]:
@@ -317,7 +330,7 @@ def test_robust_scale_of_an_extreme_outlier() -> None:
     assert quantized.grad_limit == 2**15 - 1
     assert integers[17, 0] == -(2**15 - 1)
     assert row_half_bits(quantized.grad_limit, quantized.hess_limit) == 16
-    assert quantized.packed.dtype == np.int32
+    assert quantized.packed.values.dtype == np.int32
 
 
 @pytest.mark.parametrize("bits", BITS)
@@ -360,12 +373,20 @@ def test_row_sums(bits: int | None, simd: int) -> None:
     n = 20_000
     grad, hess = example(n)
     quantized, integers = run(cpu(), grad, hess, bits)
-    for rows in (np.arange(n), np.arange(n)[::-1], np.arange(0, n, 3), np.zeros(0)):
+    case, reference = one_bin(n), ReferenceBackend()
+    pool = reference.new_pool(case.reference, 2, 64)
+    for rows in (np.arange(n)[:-1], np.arange(n)[:0:-1], np.arange(0, n, 3), np.zeros(0)):
         listed = rows.astype(np.int32)
         expected = tuple(int(s) for s in integers[listed].sum(axis=0))
         for n_threads in (1, 2):
-            assert cpu(n_threads, simd).row_sums(quantized.packed, listed) == expected
-        assert ReferenceBackend().row_sums(integers, listed) == expected
+            backend = cpu(n_threads, simd)
+            cpu_pool = backend.new_pool(case.cpu, 2, 64)
+            assert root_sums(backend, cpu_pool, quantized.packed.values, listed) == expected
+        assert root_sums(reference, pool, integers, listed) == expected
+    # Of all rows nothing is summed again: a tree takes what rounding found.
+    rows = np.arange(n, dtype=np.int32)
+    inputs = TreeInputs(quantized.packed, rows, np.ones(1, np.uint8), PLAIN_RULES, False)
+    assert cpu().start_tree(cpu_pool, inputs).root[:2] == tuple(integers.sum(axis=0))
 
 
 @pytest.mark.parametrize(

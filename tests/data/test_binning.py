@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
 from bitgrove.backends.reference import ReferenceBackend
-from bitgrove.data.binning import BinMapper, find_edges, fit_edges
-from bitgrove.data.row_ids import one_run
+from bitgrove.backends.reference.edges import find_edges
+from bitgrove.data.binning import BinMapper, cut_edges, fit_edges
+from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
+from bitgrove.params import resolve
 from kernel_cases import SIMD, cpu
 
 F64 = NDArray[np.float64]
@@ -27,20 +29,38 @@ values = st.floats(allow_nan=False) | st.sampled_from(ODD_VALUES) | st.integers(
 columns = st.lists(values | st.just(math.nan), min_size=1, max_size=60)
 
 
-def fit(column: Any, max_bin: int = 255, sample_rows: int = 10**6) -> BinMapper:
-    return fit_edges(
-        [np.asarray(column)], max_bin, sample_rows, one_run(len(column)), SoloComm(), 0
+def fit_table(
+    table: list[NDArray[Any]],
+    max_bin: int = 255,
+    sample_rows: int = 10**6,
+    runs: RowRuns | None = None,
+    comm: Comm | None = None,
+    seed: int = 0,
+) -> BinMapper:
+    """Edges by the core; checks those of the reference against them."""
+    params = resolve({"max_bin": max_bin, "bin_sample_rows": sample_rows, "random_state": seed})
+    runs = one_run(len(table[0])) if runs is None else runs
+    reference, mapper = (
+        fit_edges(table, backend.find_edges, params, runs, comm or SoloComm())
+        for backend in (ReferenceBackend(), cpu())
     )
+    assert reference.edge_values.tobytes() == mapper.edge_values.tobytes()
+    np.testing.assert_array_equal(reference.edge_offset, mapper.edge_offset)
+    return mapper
+
+
+def fit(column: Any, max_bin: int = 255, sample_rows: int = 10**6) -> BinMapper:
+    return fit_table([np.asarray(column)], max_bin, sample_rows)
 
 
 def bins_of(mapper: BinMapper, table: list[NDArray[Any]]) -> NDArray[np.uint8]:
     """Bins by the reference; checks every instruction set and thread count against it."""
-    reference, missing = ReferenceBackend().bin_columns(table, mapper)
+    reference = ReferenceBackend().bin_columns(table, mapper)
     for simd in SIMD:
         for n_threads in (1, 2):
-            matrix, found_missing = cpu(n_threads, simd).bin_columns(table, mapper)
+            matrix = cpu(n_threads, simd).bin_columns(table, mapper)
             np.testing.assert_array_equal(matrix.columns[:, : len(table[0])], reference.bins)
-            np.testing.assert_array_equal(found_missing, missing)
+            np.testing.assert_array_equal(matrix.missing, reference.missing)
     return reference.bins
 
 
@@ -81,12 +101,52 @@ def test_threshold_is_the_border_of_its_bin(
         np.testing.assert_array_equal(x <= threshold, bins <= b)
 
 
+@st.composite
+def samples(draw: st.DrawFn) -> NDArray[Any]:
+    """A sample of few or many distinct values, some of them heavy, in any order."""
+    distinct = draw(st.lists(values | st.just(math.nan), min_size=1, max_size=80))
+    light = st.integers(1, 3)
+    counts = st.lists(light | st.integers(1, 400), min_size=len(distinct), max_size=len(distinct))
+    if draw(st.booleans(), "no heavy values"):
+        counts = st.lists(light, min_size=len(distinct), max_size=len(distinct))
+    sample = np.repeat(distinct, draw(counts))
+    np.random.default_rng(draw(st.integers(0, 2**32 - 1))).shuffle(sample)
+    if draw(st.booleans(), "float32"):
+        with np.errstate(over="ignore"):
+            sample = sample.astype(np.float32)
+    return sample
+
+
+@settings(max_examples=400, deadline=None)
+@given(samples(), st.integers(2, 40) | st.just(255))
+def test_the_core_cuts_where_the_reference_does(sample: NDArray[Any], max_bin: int) -> None:
+    (cut,) = cut_edges([sample], max_bin)
+    found = find_edges(sample, max_bin)
+    assert cut.dtype == found.dtype == np.float64
+    assert cut.tobytes() == found.tobytes()
+    assert len(cut) <= max_bin - 1 and np.all(cut[1:] > cut[:-1])
+
+
+@pytest.mark.parametrize("max_bin", [2, 5, 255])
+def test_the_core_cuts_long_samples_where_the_reference_does(
+    max_bin: int, rng: np.random.Generator
+) -> None:
+    """Thousands of distinct values beside heavy ones: every share of rows has its borders."""
+    for scale in (1e-320, 1.0, 1e300):
+        sample = np.round(rng.standard_cauchy(20_000) * 50) * scale
+        sample[rng.random(20_000) < 0.2] = 3.0 * scale
+        sample[:40] = np.repeat([math.inf, -math.inf, math.nan, -0.0], 10)
+        (cut,) = cut_edges([sample], max_bin)
+        assert cut.tobytes() == find_edges(sample, max_bin).tobytes()
+
+
 @settings(max_examples=50, deadline=None)
 @given(columns, st.integers(2, 8), st.randoms(use_true_random=False))
 def test_row_order_does_not_matter(column: list[float], max_bin: int, random: Any) -> None:
     shuffled = column.copy()
     random.shuffle(shuffled)
-    edges = find_edges(np.array(column), max_bin)
+    (edges,) = cut_edges([np.array(column)], max_bin)
+    assert cut_edges([np.array(shuffled)], max_bin)[0].tobytes() == edges.tobytes()
     assert find_edges(np.array(shuffled), max_bin).tobytes() == edges.tobytes()
 
 
@@ -103,13 +163,13 @@ def test_shards_do_not_matter(
 ) -> None:
     """Also when the edges come from a sample: it is chosen by global row id."""
     table = np.array(rows)
-    whole = fit_edges([*table.T], max_bin, sample_rows, one_run(len(table)), SoloComm(), seed)
+    whole = fit_table([*table.T], max_bin, sample_rows, seed=seed)
     borders = np.linspace(0, len(table), n_ranks + 1).astype(int)
 
     def work(comm: Comm) -> BinMapper:
         part = table[borders[comm.rank] : borders[comm.rank + 1]]
         runs = one_run(len(part), int(borders[comm.rank]))
-        return fit_edges([*part.T], max_bin, sample_rows, runs, comm, seed)
+        return fit_table([*part.T], max_bin, sample_rows, runs, comm, seed)
 
     for mapper in run_threads(n_ranks, work):
         assert mapper.edge_values.tobytes() == whole.edge_values.tobytes()
@@ -201,7 +261,7 @@ def test_layouts_of_columns(n_features: int, dtype: Any, rng: np.random.Generato
     table[rng.random(table.shape) < 0.05] = np.nan
     table[:, 0] = 1.0
     c_order = [table[:, f] for f in range(n_features)]
-    mapper = fit_edges(c_order, 255, 1000, one_run(len(c_order[0])), SoloComm(), 0)
+    mapper = fit_table(c_order, sample_rows=1000)
     bins = bins_of(mapper, c_order)
     fortran = np.asfortranarray(table)
     np.testing.assert_array_equal(bins_of(mapper, [fortran[:, f] for f in range(n_features)]), bins)
@@ -223,13 +283,14 @@ def test_the_sample_is_chosen_by_hash(rng: np.random.Generator) -> None:
     ids = np.arange(77, 77 + 10_000, dtype=np.uint64)
     sampled = row_hash(hash_key(5, 1), ids) < limit
     assert 850 < sampled.sum() < 1150
-    mapper = fit_edges([x, -x], 255, 1000, one_run(len(x), 77), SoloComm(), 5)
+    runs = one_run(len(x), 77)
+    mapper = fit_table([x, -x], 255, 1000, runs, seed=5)
     first = mapper.edge_values[: mapper.edge_offset[1]]
     assert first.tobytes() == find_edges(x[sampled], 255).tobytes()
     spoiled = np.where(sampled, x, 1e9)
-    again = fit_edges([spoiled, -x], 255, 1000, one_run(len(x), 77), SoloComm(), 5)
+    again = fit_table([spoiled, -x], 255, 1000, runs, seed=5)
     assert again.edge_values.tobytes() == mapper.edge_values.tobytes()
-    other = fit_edges([x, -x], 255, 1000, one_run(len(x), 77), SoloComm(), 6)
+    other = fit_table([x, -x], 255, 1000, runs, seed=6)
     assert other.edge_values.tobytes() != mapper.edge_values.tobytes()
 
 
@@ -240,9 +301,7 @@ def test_values_outside_the_sample_go_to_the_outer_bins() -> None:
 
 
 def test_offsets_of_a_histogram() -> None:
-    mapper = fit_edges(
-        [np.arange(4.0), np.zeros(4), np.arange(4.0) % 2], 255, 100, one_run(4), SoloComm(), 0
-    )
+    mapper = fit_table([np.arange(4.0), np.zeros(4), np.arange(4.0) % 2])
     assert mapper.n_features == 3
     assert mapper.missing_bin.tolist() == [4, 1, 2]
     assert mapper.bin_offset.tolist() == [0, 4, 5, 7]
@@ -255,6 +314,6 @@ def test_offsets_of_a_histogram() -> None:
 
 @pytest.mark.parametrize("column", [np.arange(5), np.zeros(4)], ids=["integers", "short"])
 def test_wrong_columns_are_refused(column: NDArray[Any]) -> None:
-    mapper = fit_edges([np.arange(5.0), np.arange(5.0)], 255, 100, one_run(5), SoloComm(), 0)
+    mapper = fit_table([np.arange(5.0), np.arange(5.0)])
     with pytest.raises(ValueError, match="bitgrove core"):
         cpu().bin_columns([np.arange(5.0), column], mapper)

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 from bitgrove.arithmetic.exact_math import row_hash
 from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.data.row_ids import RowRun, one_run
 from bitgrove.data.sampling import feature_sample, rounding_key, row_sample
+from bitgrove.kernels.plans import DIVISION, records
+from bitgrove.model.tree import Tree
 from bitgrove.params import TrainParams, resolve
-from kernel_cases import cpu
+from kernel_cases import cpu, random_binned
+from one_tree import start_tree
 
 BACKENDS = {"reference": ReferenceBackend(), "cpu": cpu()}
 
@@ -31,9 +35,8 @@ def backend(request: pytest.FixtureRequest) -> Any:
 def test_no_sampling_takes_all_rows(backend: Any) -> None:
     assert row_sample(params(), 0) is None
     assert row_sample(params(subsample=0.5, subsample_freq=0), 3) is None
-    rows = backend.select_rows(5, 100, None)
+    rows = backend.select_rows(one_run(5, 100), None)
     assert rows.dtype == np.int32 and rows.tolist() == [0, 1, 2, 3, 4]
-    assert backend.excluded_rows(rows, 5).tolist() == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -54,18 +57,14 @@ def test_rows_are_those_below_the_threshold(
     ids = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
     expected = [i for i, h in enumerate(row_hash(key, ids).tolist()) if h < threshold]
     for backend in BACKENDS.values():
-        rows = backend.select_rows(n_rows, first_row, sample)
+        rows = backend.select_rows(one_run(n_rows, first_row), sample)
         assert rows.dtype == np.int32 and rows.tolist() == expected
-        others = backend.excluded_rows(rows, n_rows)
-        assert others.dtype == np.int32
-        assert sorted([*rows.tolist(), *others.tolist()]) == list(range(n_rows))
-        assert np.all(np.diff(others) > 0)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_the_share_of_rows(backend: Any, share: float) -> None:
     n = 50_000
-    rows = backend.select_rows(n, 0, row_sample(params(subsample=share), 0))
+    rows = backend.select_rows(one_run(n), row_sample(params(subsample=share), 0))
     assert abs(len(rows) - share * n) < 5 * math.sqrt(n * share * (1 - share))
     # ... in every part of the data
     parts = np.histogram(rows, bins=5, range=(0, n))[0]
@@ -74,11 +73,53 @@ def test_the_share_of_rows(backend: Any, share: float) -> None:
 
 def test_shards_sample_as_the_whole(backend: Any) -> None:
     sample = row_sample(params(subsample=0.3), 4)
-    whole = backend.select_rows(1000, 70, sample).tolist()
+    whole = backend.select_rows(one_run(1000, 70), sample).tolist()
     parts: list[int] = []
     for begin, end in ((0, 1), (1, 1), (1, 600), (600, 1000)):
-        parts += [begin + int(r) for r in backend.select_rows(end - begin, 70 + begin, sample)]
+        part = backend.select_rows(one_run(end - begin, 70 + begin), sample)
+        parts += [begin + int(r) for r in part]
     assert parts == whole
+    # A shard joined from pieces: its rows go by the ids of each piece.
+    runs = [RowRun(0, 400, 670), RowRun(400, 999, 71)]
+    joined = backend.select_rows(runs, sample).tolist()
+    assert joined == [r - 600 for r in whole if r >= 600] + [r + 399 for r in whole if 1 <= r < 600]
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_every_row_gets_the_tree_sampled_or_not(backend: Any, share: float) -> None:
+    """Rows that a tree was not grown on walk it by their bins."""
+    case = random_binned(np.random.default_rng(1), 500, [9], [False])
+    matrix = case.cpu if backend.name == "cpu" else case.reference
+    packed = np.zeros(500, dtype=np.int16) if backend.name == "cpu" else np.zeros((500, 2), int)
+    rows = backend.select_rows(one_run(500), row_sample(params(subsample=share), 0))
+    assert 0 < len(rows) < 500
+    work = start_tree(backend, backend.new_pool(matrix, 2, 32), packed, rows)
+    left = work.divide(
+        records(DIVISION, 1, first_zero=len(rows), end=len(rows), bin=4, missing_bin=9)
+    )
+    border = int(left["active"][0])
+    work.set_leaves(np.array([0, border]), np.array([border, len(rows)]))
+    scores = np.arange(500.0)
+    work.add_tree(scores, stump(split_bin=4, values=[1000.0, 2000.0]))
+    expected = np.where(case.reference.bins[0] <= 4, 1000.0, 2000.0)
+    np.testing.assert_array_equal(scores, np.arange(500.0) + expected)
+
+
+def stump(split_bin: int, values: list[float]) -> Tree:
+    return Tree(
+        feature=np.zeros(1, np.int32),
+        split_bin=np.array([split_bin], np.uint8),
+        threshold=np.array([split_bin + 0.5]),
+        default_left=np.zeros(1, np.uint8),
+        left=np.array([-1], np.int32),
+        right=np.array([-2], np.int32),
+        gain=np.ones(1),
+        split_rows=np.zeros(1, np.int64),
+        split_hess=np.zeros(1),
+        leaf_value=np.array(values),
+        leaf_rows=np.zeros(2, np.int64),
+        leaf_hess=np.zeros(2),
+    )
 
 
 def test_a_sample_lasts_for_subsample_freq_iterations() -> None:
@@ -92,7 +133,9 @@ def test_a_sample_lasts_for_subsample_freq_iterations() -> None:
 
 def test_samples_of_two_iterations_are_independent(backend: Any) -> None:
     n, p = 40_000, params(subsample=0.5)
-    first, second = (set(backend.select_rows(n, 0, row_sample(p, i)).tolist()) for i in (0, 1))
+    first, second = (
+        set(backend.select_rows(one_run(n), row_sample(p, i)).tolist()) for i in (0, 1)
+    )
     assert abs(len(first & second) - n / 4) < 5 * math.sqrt(n * 3 / 16)
 
 

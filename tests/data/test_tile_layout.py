@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from kernel_cases import (
     random_binned,
     read_slot,
 )
+from one_tree import build
 
 # (value bins, whether there is a missing bin): mostly few bins, as in one-hot tables.
 feature = st.tuples(
@@ -116,17 +118,17 @@ def check_joined(case: BinnedCase, rng: np.random.Generator) -> None:
     n_rows = case.cpu.n_rows
     integers = np.stack([rng.integers(-3, 4, size=n_rows), rng.integers(0, 7, size=n_rows)], axis=1)
     rows = rng.permutation(n_rows).astype(np.int32)[: n_rows // 2]
-    reference, backend = ReferenceBackend(), cpu(2)
-    wanted = reference.new_pool(1, case.n_bins, 64)
-    plan = np.array([[0, len(rows), 0, 64, 64, 1]])
-    reference.build_histograms(wanted, case.reference, integers, rows, plan, True)
+    reference = ReferenceBackend()
+    wanted = reference.new_pool(case.reference, 1, 64)
+    build(reference, wanted, integers, rows, (0, len(rows), 0, 64, 64, 1))
     packed = pack_rows(integers[:, 0], integers[:, 1], 8)
     for local, total, packing in [(8, 16, True), (16, 32, True), (64, 64, True), (16, 32, False)]:
-        pool = dirty_pool(backend, 1, case.n_bins)
-        plan = np.array([[0, len(rows), 0, local, total, 40 if local == 8 else 1000]])
-        backend.build_histograms(pool, case.cpu, packed, rows, plan, packing)
-        found = read_slot(backend, pool, 0, total, case.n_bins, packing)
-        assert found == [(int(g), int(h)) for g, h in wanted[0]]
+        backend = cpu(2, packed=packing)
+        pool = dirty_pool(backend, case.cpu, 1)
+        block = 40 if local == 8 else 1000
+        build(backend, pool, packed, rows, (0, len(rows), 0, local, total, block))
+        found = read_slot(pool, 0, total, case.n_bins)
+        assert found == [(int(g), int(h)) for g, h in wanted.storage[0]]
 
 
 def test_one_hot_features_share_a_column() -> None:
@@ -178,21 +180,20 @@ def test_threads_write_the_same_tiles(n_threads: int) -> None:
     rng = np.random.default_rng(0)
     bins = np.concatenate([one_hot(rng, 20_000, [20]), rng.integers(0, 100, size=(2, 20_000))])
     case = binned(bins, [2] * 20 + [100, 255], [False] * 21 + [True])
-    again = CpuMatrix(case.cpu.n_rows, case.mapper, case.cpu.columns)
-    cpu(n_threads).prepare_training(again, case.mapper)
+    again = replace(case.cpu, n_threads=n_threads, layout=None, tiles=None)
+    again.prepare(case.mapper)
     assert again.tiles is not None and case.cpu.tiles is not None
     assert again.tiles.tobytes() == case.cpu.tiles.tobytes()
 
 
 def test_a_bin_that_is_none_of_its_feature_is_refused() -> None:
     """It would be taken for another feature's: such as a missing value nobody announced."""
-    backend = cpu()
     mapper = mapper_of([2, 2], [False, False])
-    matrix, missing = backend.bin_columns([np.array([0.0, np.nan]), np.zeros(2)], mapper)
-    assert missing.tolist() == [1, 0]
+    matrix = cpu().bin_columns([np.array([0.0, np.nan]), np.zeros(2)], mapper)
+    assert matrix.missing.tolist() == [1, 0]
     with pytest.raises(ValueError, match="bitgrove core: a bin is outside"):
-        backend.prepare_training(matrix, mapper)
-    backend.prepare_training(matrix, mapper.with_missing(missing))
+        matrix.prepare(mapper)
+    matrix.prepare(mapper.with_missing(matrix.missing))
 
 
 def test_wrong_layouts_are_refused() -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.distributed import SoloComm, ThreadComm, nccl, run_threads
 from bitgrove.distributed.nccl.comm import NcclComm, _check
 from bitgrove.errors import ParameterError, RankFailure
 from cases import CASES
+from one_tree import builds, empty_case
 from staged_channel import StagedChannel
 
 GPU = {"gpu": ["node", "aa"], "version": 22000}
@@ -47,10 +49,11 @@ def _wait_in_nccl(comm: ThreadComm, timeout: float) -> tuple[RankFailure, float,
     """What a rank raises whose sums never end, and after how long."""
     comm.timeout = timeout
     channel = StagedChannel(SoloComm(), ended=lambda: False)
+    pool = ReferenceBackend().new_pool(empty_case(4).reference, 1, 64)
+    rank_bins = np.array([[0, 4]] * comm.size)
     started = time.monotonic()
     with pytest.raises(RankFailure) as failure:
-        wrapped = NcclComm(comm, channel)
-        wrapped.sum_histograms(np.zeros((1, 4), np.int64), np.array([0]), [(0, 4)] * comm.size)
+        NcclComm(comm, channel).sum_histograms(pool, builds((0, 1, 0, 64, 64, 1)), rank_bins)
     return failure.value, time.monotonic() - started, channel
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from bitgrove import _core
+from bitgrove.training import grower
 from cases import CASES, Case
 
 SIMD = [
@@ -46,18 +49,16 @@ def test_small_histogram_pool(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """With room for two histograms only, nodes are rebuilt instead of subtracted."""
     case = CASES[name]()
     digest = case.train().digest()
-    import bitgrove.training.booster as boosting
-
-    class TinyPool(boosting.HistogramPool):
-        def __init__(self, *args: object, n_slots: int = 2) -> None:
-            super().__init__(*args)  # type: ignore[arg-type]
-            self.n_slots = n_slots
-
+    used = []
     for n_slots in (2, 3, 7):
-        monkeypatch.setattr(
-            boosting, "HistogramPool", lambda *args, n=n_slots: TinyPool(*args, n_slots=n)
-        )
+
+        def few_slots(backend: Any, matrix: Any, half_bits: int, *_: int, n: int = n_slots) -> Any:
+            used.append(n)
+            return backend.new_pool(matrix, n, half_bits)
+
+        monkeypatch.setattr(grower, "new_pool", few_slots)
         assert case.train().digest() == digest, f"{n_slots} slots"
+    assert set(used) == {2, 3, 7}
 
 
 def test_predictions_equal_training_scores(case: Case) -> None:

@@ -3,29 +3,65 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
-from bitgrove.training.splits import GainRules
 
-from bitgrove import _core
-from bitgrove.params import resolve
+from bitgrove import Dataset, _core
+from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.backends.reference.best_first import BestFirst
+from bitgrove.distributed import SoloComm
+from bitgrove.params import TrainParams, resolve
+from bitgrove.training.booster import Booster
+from bitgrove.training.grower import Grower, TreeSample, gain_rules
 from bitgrove.training.histograms import WidthPlan
-from bitgrove.training.quantize import QuantizedGradients
+from bitgrove.training.quantize import QuantizedGradients, quantize
+
+PARAMS = {"reg_lambda": 2.0, "reg_alpha": 0.5, "min_split_gain": 3.0, "min_child_weight": 5.0}
+FRONTIERS = {"core": _core.Frontier, "reference": BestFirst}
 
 
 def test_rules_of_parameters() -> None:
-    params = resolve(
-        {"reg_lambda": 2.0, "reg_alpha": 0.5, "min_split_gain": 3.0, "min_child_weight": 5.0}
-    )
     quantized = QuantizedGradients(None, 0.25, 0.5, 7, 14, 100, 100, 0)
-    rules = GainRules.of(params, quantized)
+    rules = gain_rules(resolve(PARAMS), quantized)
+    assert (rules.grad_scale, rules.hess_scale) == (0.25, 0.5)
+    assert (rules.reg_lambda, rules.reg_alpha) == (2.0, 0.5)
     # LightGBM and XGBoost leave out the paper's factor 1/2, so their gains are twice as large.
-    assert rules.as_tuple() == (0.25, 0.5, 2.0, 0.5, 1.5)
-    assert rules.min_child_hess == 10.0  # weight in units of the scale
-    flat = GainRules.of(params, quantized._replace(hess_scale=0.0))
-    assert flat.min_child_hess == math.inf  # all hessians are zero: nothing may be split
+    assert rules.min_gain == 1.5
 
 
+def least_weight_told(params: TrainParams, hess: np.ndarray) -> tuple[float, float]:
+    """(what a frontier is told of min_child_weight, the scale of the hessians)."""
+    told: list[dict[str, Any]] = []
+
+    class Listening(BestFirst):
+        def __init__(self, **rules: Any) -> None:
+            told.append(rules)
+            super().__init__(**rules)
+
+    class ListeningBackend(ReferenceBackend):
+        frontier = Listening
+
+    rng, backend = np.random.default_rng(0), ListeningBackend()
+    booster = Booster(params, Dataset(rng.normal(size=(200, 2)), rng.random(200)), SoloComm())
+    grad = rng.normal(size=200).astype(np.float32)
+    quantized = quantize(backend, grad, hess, params, 1, booster.runs, SoloComm())
+    grower = Grower(backend, booster.matrix, params, SoloComm(), 64)
+    sample = TreeSample(np.arange(200, dtype=np.int32), np.ones(2, dtype=np.uint8))
+    grower.grow(quantized, sample, WidthPlan(quantized), 200)
+    return told[0]["min_child_hess"], quantized.hess_scale
+
+
+def test_the_least_weight_of_a_child_is_told_in_units_of_the_scale() -> None:
+    params = resolve({**PARAMS, "objective": "regression", "device": "reference"})
+    hess = np.linspace(1.0, 3.0, 200, dtype=np.float32)
+    assert least_weight_told(params, hess) == (5.0 / (3.0 / 14), 3.0 / 14)
+    # All hessians are zero: nothing may be split.
+    assert least_weight_told(params, np.zeros(200, np.float32)) == (math.inf, 0.0)
+
+
+@pytest.mark.parametrize("frontier", sorted(FRONTIERS))
 @pytest.mark.parametrize(
     ("samples", "least_hess", "n_rows", "hess", "least"),
     [
@@ -42,14 +78,20 @@ def test_rules_of_parameters() -> None:
     ],
 )
 def test_least_integer_hessian(
-    samples: int, least_hess: float, n_rows: int, hess: int, least: float | None
+    frontier: str, samples: int, least_hess: float, n_rows: int, hess: int, least: float | None
 ) -> None:
     """By weight, and by samples as a share of the node's hessian; None: not worth a search."""
-    limits = WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 0, 0, 0)).limits
-    frontier = _core.make_frontier(2, 31, -1, samples, least_hess, limits)
-    frontier.start(-7, hess, (n_rows - 9, 9), (n_rows, 0))
-    plan = frontier.next_search()
+    books = FRONTIERS[frontier](
+        n_slots=2,
+        num_leaves=31,
+        max_depth=-1,
+        min_child_samples=samples,
+        min_child_hess=least_hess,
+        widths=WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 0, 0, 0)).limits,
+    )
+    books.start(grad=-7, hess=hess, all_rows=(n_rows - 9, 9), local_rows=(n_rows, 0))
+    plan = books.next_search()
     if least is None:
         assert plan is None
     else:
-        assert plan.sums.tolist() == [[-7.0, hess, least]]
+        assert plan.nodes[["grad", "hess", "min_hess"]].tolist() == [(-7.0, hess, least)]

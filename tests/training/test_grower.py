@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import heapq
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from bitgrove.training.splits import GainRules, no_splits
+from bitgrove.training.splits import no_splits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bitgrove import Dataset, _core
 from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.data.sampling import rounding_key
 from bitgrove.distributed import SoloComm
+from bitgrove.kernels.plans import ROW_COUNTS, SEARCH_NODE, no_splits, records
 from bitgrove.model.tree import Tree
 from bitgrove.params import resolve
 from bitgrove.training.booster import Booster
+from bitgrove.training.grower import gain_rules
 from bitgrove.training.histograms import WidthPlan
 from bitgrove.training.quantize import QuantizedGradients, counts_magnitudes, quantize
 from cases import CASES, Case
+from one_tree import builds, run_steps, start_tree
 
 
 class PlainGrower:
@@ -39,28 +44,19 @@ class PlainGrower:
         self.quantized = quantize(
             self.backend, gradients.output(0), booster.params, key, booster.runs, SoloComm()
         )
-        self.rules = GainRules.of(booster.params, self.quantized)
+        self.rules = gain_rules(booster.params, self.quantized)
+        self.least_weight = booster.params.min_child_weight / self.quantized.hess_scale
 
     def best_split(self, rows: NDArray[np.int32], depth: int) -> NDArray[np.void]:
-        pool = self.backend.new_pool(1, int(self.matrix.mapper.bin_offset[-1]), 64)
-        plan = np.array([[0, len(rows), 0, 64, 64, len(rows)]])
-        packed = self.quantized.packed
-        self.backend.build_histograms(pool, self.matrix, packed, rows, plan, True)  # type: ignore[arg-type]
-        grad, hess = self.backend.row_sums(packed, rows)
+        pool = self.backend.new_pool(self.matrix, 1, 64)
+        packed = self.quantized.packed.values
+        work = start_tree(self.backend, pool, packed, rows, rules=self.rules)
+        grad, hess = packed[rows].sum(axis=0)
         by_samples = (self.booster.params.min_child_samples - 0.5) * hess / len(rows)
-        least = max(math.ceil(max(by_samples, self.rules.min_child_hess)), 1)
-        n_features = self.matrix.mapper.n_features
-        splits = self.backend.find_splits(
-            pool,
-            self.matrix.mapper,
-            np.array([0]),
-            np.array([64]),
-            np.array([[grad, hess, least]], dtype=float),
-            (0, n_features),
-            np.ones(n_features, dtype=np.uint8),
-            self.rules,
-            True,
-        )
+        least = max(math.ceil(max(by_samples, self.least_weight)), 1)
+        run_steps(work, builds((0, len(rows), 0, 64, 64, len(rows))))
+        node = records(SEARCH_NODE, 1, width=64, grad=grad, hess=hess, min_hess=least)
+        splits = work.find(node, (0, self.matrix.mapper.n_features))
         max_depth = self.booster.params.max_depth
         if max_depth > 0 and depth >= max_depth:
             splits["gain"] = -np.inf
@@ -118,8 +114,10 @@ def test_frontier_equals_plain_best_first(name: str, alpha: float) -> None:
     case: Case = CASES[name]()
     params = resolve({**case.params, "device": "reference"})
     dataset = Dataset(case.X, case.y, weight=case.weight, group=case.group)
-    expected = PlainGrower(Booster(params, dataset, SoloComm())).grow()
+    plain = Booster(params, dataset, SoloComm())
+    expected = PlainGrower(plain).grow()
     assert len(expected) > 3
+    assert splits_of(plain.boost(0)[0]) == expected
     cpu = resolve({**case.params, "device": "cpu", "frontier_alpha": alpha, "n_jobs": 2})
     booster = Booster(cpu, dataset, SoloComm())
     (tree,) = booster.boost(0)
@@ -141,45 +139,56 @@ def plain_replay(gains: list[float], n_splits: int) -> list[int]:
     return taken
 
 
-def frontier_replay(gains: list[float], n_splits: int, n_slots: int, alpha: float) -> list[int]:
-    """The same tree through a Frontier that is told the gains round by round.
+def frontier_replay(
+    frontier_class: Any, gains: list[float], n_splits: int, n_slots: int, alpha: float
+) -> list[int]:
+    """The same tree through a frontier that is told the gains round by round.
 
     A node's place in the complete tree travels as its row range: node i holds 2^(depth from the
     bottom) rows, so that (begin, rows) tells which node it is.
     """
     depth = 6
     widths = WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 2**40, 2**40, 0))
-    frontier = _core.make_frontier(n_slots, n_splits + 1, -1, 1, 0.0, widths.limits)
-    frontier.start(0, 2**depth, (2**depth, 0), (2**depth, 0))
+    frontier = frontier_class(
+        n_slots=n_slots,
+        num_leaves=n_splits + 1,
+        max_depth=-1,
+        min_child_samples=1,
+        min_child_hess=0.0,
+        widths=widths.limits,
+    )
+    all_rows = (2**depth, 0)
+    frontier.start(grad=0, hess=2**depth, all_rows=all_rows, local_rows=all_rows)
     place: dict[int, int] = {}  # slot -> node, through the builds and subtractions
 
     def search() -> None:
         while (plan := frontier.next_search()) is not None:
-            slots, sums = plan.slots, plan.sums
-            assert len(slots) == len(set(slots.tolist())) and max(slots) < n_slots
-            for begin, end, slot, *_ in plan.builds.tolist():
+            slots = plan.nodes["slot"].tolist()
+            assert len(slots) == len(set(slots)) and max(slots) < n_slots
+            for begin, end, slot in plan.builds[["begin", "end", "slot"]].tolist():
                 level = depth - int(math.log2(end - begin))
                 place[slot] = 2**level - 1 + begin // (end - begin)
-            for large, small, *_ in plan.subtractions.tolist():
+            taken_away = dict(plan.subtractions[["parent_slot", "built_slot"]].tolist())
+            for large, small in taken_away.items():
                 sibling = place[small] + 1 if place[small] % 2 else place[small] - 1
                 assert place[large] == (place[small] - 1) // 2  # the slot held their parent
                 place[large] = sibling
             found = no_splits(len(slots))
-            for i, slot in enumerate(slots.tolist()):
-                node = place[slot]
-                if node < len(gains) and gains[node] > 0:
-                    left = int(sums[i, 1]) // 2
-                    found[i] = (gains[node], 0, left, 0, node % 256, 1, 0)
-            frontier.record(found.view(np.uint8))
+            for i, (slot, node) in enumerate(zip(slots, plan.nodes, strict=True)):
+                assert node["sibling"] == taken_away.get(slot, -1)
+                if place[slot] < len(gains) and gains[place[slot]] > 0:
+                    left = int(node["hess"]) // 2
+                    found[i] = (gains[place[slot]], 0, left, 0, place[slot] % 256, 1, 0)
+            frontier.record(found)
 
     search()
     while len(plan := frontier.next_batch(alpha, np.array([255]))):
-        n_left = np.stack([(plan[:, 1] - plan[:, 0]) // 2, np.zeros(len(plan), np.int64)], axis=1)
+        assert (plan["first_zero"] == plan["end"]).all()
+        n_left = records(ROW_COUNTS, len(plan), active=(plan["end"] - plan["begin"]) // 2)
         frontier.divide(n_left, n_left)
         search()
     cuts = (np.zeros(256), np.array([0, 256]), np.zeros(1, dtype=np.uint8))
-    _, split_bin, *_ = frontier.finish(*cuts, 1.0)
-    return split_bin.tolist()  # type: ignore[no-any-return]
+    return frontier.finish(*cuts, 1.0)["split_bin"].tolist()  # type: ignore[no-any-return]
 
 
 @settings(max_examples=200, deadline=None)
@@ -194,7 +203,9 @@ def test_frontier_replay_equals_plain_replay(
 ) -> None:
     """Random trees with many equal gains, any number of slots, any share of pending nodes."""
     gains = [float(v) for v in values]
-    assert frontier_replay(gains, n_splits, n_slots, alpha) == plain_replay(gains, n_splits)
+    expected = plain_replay(gains, n_splits)
+    for frontier in (_core.Frontier, BestFirst):
+        assert frontier_replay(frontier, gains, n_splits, n_slots, alpha) == expected
 
 
 def test_rounds_are_few() -> None:

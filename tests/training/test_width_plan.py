@@ -17,6 +17,7 @@ from bitgrove.training.histograms import (
 )
 from bitgrove.training.quantize import QuantizedGradients, row_half_bits
 from kernel_cases import cpu, dirty_pool, one_bin, pack_rows, read_slot
+from one_tree import build
 
 MANY_ROWS = 2**31
 LIMITS = [(1, 1), (1, 2), (3, 6), (7, 14), (127, 254), (5, 1), (1, 200)]
@@ -52,12 +53,10 @@ def built_sum(
     """The kernels' sum of n_rows equal rows in one bin; step is (local, total, block rows)."""
     half_bits = row_half_bits(abs(grad), hess)
     rows = np.repeat(pack_rows([grad], [hess], half_bits), n_rows)
-    backend = cpu(n_threads)
-    pool = dirty_pool(backend, 1, 1)
-    listed = np.arange(n_rows, dtype=np.int32)
-    plan = np.array([[0, n_rows, 0, *step]])
-    backend.build_histograms(pool, one_bin(n_rows).cpu, rows, listed, plan, packing)
-    return read_slot(backend, pool, 0, step[1], 1, packing)[0]
+    backend = cpu(n_threads, packed=packing)
+    pool = dirty_pool(backend, one_bin(n_rows).cpu, 1)
+    build(backend, pool, rows, np.arange(n_rows, dtype=np.int32), (0, n_rows, 0, *step))
+    return read_slot(pool, 0, step[1], 1)[0]
 
 
 def provable() -> list[tuple[tuple[int, int], int]]:
@@ -165,13 +164,11 @@ def test_kernels_at_the_limit_of_the_whole_data(sign: int, packing: bool) -> Non
     plan = plan_of(1, 1, abs_grad_sum=int(np.abs(grad).sum()), hess_sum=255)
     width, block = plan.local(n_rows, plan.total_width(n_rows))
     assert (width, block) == (8, BLOCK_ROWS)
-    backend = cpu()
-    pool = dirty_pool(backend, 1, 1)
+    backend = cpu(packed=packing)
+    pool = dirty_pool(backend, one_bin(n_rows).cpu, 1)
     listed = np.arange(n_rows, dtype=np.int32)
-    step = np.array([[0, n_rows, 0, 8, 16, block]])
-    rows = pack_rows(grad, hess, 8)
-    backend.build_histograms(pool, one_bin(n_rows).cpu, rows, listed, step, packing)
-    assert read_slot(backend, pool, 0, 16, 1, packing) == [(int(grad.sum()), 255)]
+    build(backend, pool, pack_rows(grad, hess, 8), listed, (0, n_rows, 0, 8, 16, block))
+    assert read_slot(pool, 0, 16, 1) == [(int(grad.sum()), 255)]
 
 
 @settings(max_examples=100, deadline=None)

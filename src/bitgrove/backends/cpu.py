@@ -119,7 +119,8 @@ class CpuBackend:
         return CpuMatrix(n_rows, mapper, missing, bins, self.n_threads)
 
     def upload(self, values: Array | None) -> Any:
-        return None if values is None else np.ascontiguousarray(values)
+        # One row that "repeats itself" is contiguous already, but not to be written to.
+        return None if values is None else np.require(values, requirements=("C", "W"))
 
     def download(self, values: Any) -> Array:
         return np.asarray(values)
