@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bitgrove.training.splits import no_splits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
