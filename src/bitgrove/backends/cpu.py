@@ -110,7 +110,8 @@ class CpuBackend:
         return CpuMatrix(n_rows, mapper, missing, bins, self.n_threads)
 
     def upload(self, values: Array | None) -> Any:
-        return None if values is None else np.ascontiguousarray(values)
+        # Writable: a single row that "repeats itself" is contiguous and read-only.
+        return None if values is None else np.require(values, requirements=["C", "W"])
 
     def download(self, values: Any) -> Array:
         return np.asarray(values)
