@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bitgrove.training.splits import SPLIT_INFO, GainRules, SplitInfos, best_of_ranks, no_splits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.data.binning import BinMapper
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm, feature_block
-from bitgrove.training.splits import SPLIT_INFO, GainRules, SplitInfos, best_of_ranks, no_splits
 from kernel_cases import SIMD, Sums, cpu, dirty_pool, mapper_of, write_slot
 
 PLAIN = GainRules(1.0, 1.0, 0.0, 0.0, 0.0, 0.0)
