@@ -18,9 +18,11 @@ from bitgrove.backends.cpu import CpuBackend, CpuMatrix, CpuPool
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.backends.reference.tree import ReferenceMatrix
 from bitgrove.data.binning import BinMapper
+from bitgrove.kernels.plans import BUILD, Records, records
 
 I64 = NDArray[np.int64]
 Sums = list[tuple[int, int]]
+Step = tuple[int, int, int, int, int, int]  # begin, end, slot, local width, total width, block
 SIMD = list(range(int(_core.best_simd()) + 1))
 ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
 
@@ -128,6 +130,14 @@ def dirty_pool(
     pool = backend.new_pool(matrix, n_slots, half_bits)
     pool.storage[:] = 0xA5
     return pool
+
+
+def builds_of(steps: Sequence[Step]) -> Records:
+    begins, ends, slots, local, total, blocks = np.array(steps).T
+    return records(
+        BUILD, len(steps), begin=begins, end=ends, slot=slots, local_width=local,
+        total_width=total, block_rows=blocks,
+    )  # fmt: skip
 
 
 def core_tree(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,15 @@ from bitgrove.backends.base import GainRules, PackedRows, TreeInputs
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.backends.reference.best_first import SearchPlan
-from bitgrove.kernels.plans import BUILD, ROW_TOTALS, SEARCH_NODE, SUBTRACTION, Records, records
+from bitgrove.kernels.plans import ROW_TOTALS, SEARCH_NODE, SUBTRACTION, records
 from bitgrove.training.histograms import TOTAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import QuantizedGradients
 from kernel_cases import (
     SIMD,
     BinnedCase,
+    Step,
     binned,
+    builds_of,
     core_tree,
     cpu,
     dirty_pool,
@@ -32,7 +33,6 @@ from kernel_cases import (
 )
 
 I64 = NDArray[np.int64]
-Step = tuple[int, int, int, int, int, int]  # begin, end, slot, local width, total width, block
 PLAIN = GainRules(1.0, 1.0, 0.0, 0.0, 0.0)
 GRAD_LIMIT, HESS_LIMIT = 3, 6
 # (local, total): what the planner can ask for.
@@ -58,14 +58,6 @@ def expected_sums(case: BinnedCase, integers: I64, rows: NDArray[Any]) -> list[t
     plan = SearchPlan(builds, records(SUBTRACTION, 0), records(SEARCH_NODE, 0))
     reference.start_tree(pool, inputs).search(plan)
     return [(int(g), int(h)) for g, h in pool.storage[0]]
-
-
-def builds_of(steps: Sequence[Step]) -> Records:
-    begins, ends, slots, local, total, blocks = np.array(steps).T
-    return records(
-        BUILD, len(steps), begin=begins, end=ends, slot=slots, local_width=local,
-        total_width=total, block_rows=blocks,
-    )  # fmt: skip
 
 
 def check(
@@ -231,71 +223,3 @@ def test_marginals_at_the_bound(grad: int, packed: bool) -> None:
     rows = np.arange(n, dtype=np.int32)
     for local, block in ((8, 42), (16, n)):
         check(cpu(packed=packed), case, integers, rows, [(0, n, 0, local, 16, block)])
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        (0, 11, 0, 16, 16, 5),
-        (-1, 5, 0, 16, 16, 5),
-        (6, 5, 0, 16, 16, 5),
-        (0, 5, 2, 16, 16, 5),
-        (0, 5, -1, 16, 16, 5),
-        (0, 5, 0, 32, 16, 5),
-        (0, 5, 0, 16, 64, 5),
-        (0, 5, 0, 16, 16, 0),
-    ],
-    ids=["rows", "begin", "order", "slot", "negative slot", "local", "total", "block"],
-)
-def test_wrong_builds_are_refused(step: Step) -> None:
-    case = random_binned(np.random.default_rng(7), 10, [40], [False])
-    backend = cpu()
-    pool = dirty_pool(backend, case.cpu, 2, half_bits=32)
-    tree = core_tree(backend, pool)
-    with pytest.raises(ValueError, match="bitgrove core"):
-        tree.build(builds_of([(0, 5, 1, 16, 16, 5), step]))
-    assert np.all(pool.storage == 0xA5)  # not even the right ones were begun
-
-
-def test_rows_that_do_not_fit_the_tiles_are_refused() -> None:
-    case = random_binned(np.random.default_rng(7), 10, [40], [False])
-    pool = dirty_pool(cpu(), case.cpu, 2)
-    for packed in (np.zeros(9, dtype=np.int16), np.zeros(11, dtype=np.int16)):
-        with pytest.raises(ValueError, match="packed rows differ"):
-            core_tree(cpu(), pool, packed_rows=packed)
-    with pytest.raises(ValueError, match="unknown width"):
-        core_tree(cpu(), pool, packed_rows=np.zeros(10, dtype=np.int8))
-
-
-def subtraction(*step: int) -> Records:
-    return np.array([step], dtype=SUBTRACTION)
-
-
-@pytest.mark.parametrize(
-    "step",
-    [(2, 1, 32, 32, 32), (0, 2, 32, 32, 32), (-1, 1, 32, 32, 32), (0, -1, 32, 32, 32),
-     (0, 1, 64, 32, 32), (0, 1, 16, 32, 16), (0, 1, 16, 16, 32), (0, 1, 24, 16, 16),
-     (0, 1, 32, 24, 16), (0, 1, 32, 32, 24)],
-    ids=["parent", "built", "negative parent", "negative built", "no room", "wider child",
-         "wider result", "parent width", "built width", "result width"],
-)  # fmt: skip
-def test_wrong_subtractions_are_refused(step: tuple[int, ...]) -> None:
-    case = random_binned(np.random.default_rng(7), 10, [32], [False])
-    pool = dirty_pool(cpu(), case.cpu, 2, half_bits=32)
-    tree = core_tree(cpu(), pool)
-    with pytest.raises(ValueError, match="bitgrove core"):
-        tree.subtract(subtraction(*step), (0, case.n_bins))
-    for bins in ((-1, 4), (5, 4), (0, 33)):
-        with pytest.raises(ValueError, match="bitgrove core"):
-            tree.subtract(subtraction(0, 1, 32, 32, 32), bins)
-    assert np.all(pool.storage == 0xA5)
-
-
-def test_an_unknown_width_is_an_error_before_any_thread_starts() -> None:
-    """Inside a parallel region it would end the process."""
-    backend = cpu(2)
-    case = binned(np.zeros((1, 100), dtype=np.int64), [1], [False])
-    tree = core_tree(backend, dirty_pool(backend, case.cpu, 2))
-    for widths in ((24, 32), (16, 24), (16, 128), (32, 16)):
-        with pytest.raises(ValueError, match="widths"):
-            tree.build(builds_of([(0, 100, 0, *widths, 10)]))
