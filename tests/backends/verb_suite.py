@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from verbs_of_data import ColumnVerbs, CopyVerbs, RowVerbs
 from verbs_of_growth import GrowthVerbs
-from verbs_of_trees import DivideVerbs, FindVerbs, HistogramVerbs, LeafVerbs
+from verbs_of_histograms import FindVerbs, HistogramVerbs, MessageVerbs
+from verbs_of_leaves import DivideVerbs, LeafVerbs
 
 
 class VerbSuite(
@@ -17,6 +18,7 @@ class VerbSuite(
     RowVerbs,
     HistogramVerbs,
     FindVerbs,
+    MessageVerbs,
     DivideVerbs,
     LeafVerbs,
     GrowthVerbs,

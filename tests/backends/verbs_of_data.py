@@ -156,7 +156,7 @@ class RowVerbs:
         rng = np.random.default_rng(4)
         grad = rng.normal(size=N_ROWS).astype(np.float32)
         hess = rng.random(N_ROWS).astype(np.float32)
-        grad[:9], hess[:9] = [0.0, -0.0, 1e-45, -1e-45, 1e-40, 0.5, -0.5, 90.0, -90.0], 0.0
+        grad[:9], hess[:9] = [0.0, -0.0, 1.2e-38, -1.2e-38, 1e-30, 0.5, -0.5, 90.0, -90.0], 0.0
         inverse = (grad_limit / 5.0, hess_limit / float(hess.max()))
         bounds = (grad_limit, hess_limit)
         rounding = Rounding(*inverse, *bounds, half_bits, 12345678901234567890, stochastic)
