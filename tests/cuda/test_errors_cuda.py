@@ -7,10 +7,8 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from bitgrove import _core
 from bitgrove.backends.cuda.memory import DeviceMemory, Pool
 from bitgrove.backends.cuda.module import Kernels, find_device
 from bitgrove.errors import DeviceMemoryError, ParameterError, TrainingError
@@ -109,19 +107,3 @@ def test_kernel_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, cupy)
     with pytest.raises(TrainingError, match=r"split\.cu does not compile.*expected a ;"):
         Kernels(0).get("split", "find_splits_32", 256)
-
-
-@pytest.mark.parametrize(
-    ("local", "block_rows", "half_bits", "words"),
-    [(8, 50, 8, 2), (16, 8192, 8, 1), (16, 1057, 8, 2), (16, 2184, 8, 1), (32, 8192, 16, 2),
-     (64, 8192, 32, 3), (16, 8192, 32, 3)],
-)  # fmt: skip
-def test_accumulators(local: int, block_rows: int, half_bits: int, words: int) -> None:
-    """No block has more rows than its accumulators were proved to hold."""
-    plan = np.array([[0, 50_000, 3, local, 32, block_rows], [50_000, 50_010, 4, local, 32, 8192]])
-    steps, starts, found = _core.block_plan(plan, half_bits, 1, 4)
-    assert found == words
-    most = {1: block_rows, 2: 2**15, 3: 2**12}[words]
-    assert steps[0, 5] <= most and steps[1, 5] <= max(most, 8192)
-    assert starts.tolist() == [0, -(-50_000 // steps[0, 5]), -(-50_000 // steps[0, 5]) + 1]
-    np.testing.assert_array_equal(steps[:, :5], plan[:, :5])

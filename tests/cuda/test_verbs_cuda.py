@@ -72,6 +72,21 @@ def test_blocks_cover_every_row(
         assert np.all(planned["block_rows"] <= 4000)  # more would overflow
 
 
+@pytest.mark.parametrize(
+    ("local", "block_rows", "half_bits", "words"),
+    [(8, 50, 8, 2), (16, 8192, 8, 1), (16, 1057, 8, 2), (16, 2184, 8, 1), (32, 8192, 16, 2),
+     (64, 8192, 32, 3), (16, 8192, 32, 3)],
+)  # fmt: skip
+def test_accumulators(local: int, block_rows: int, half_bits: int, words: int) -> None:
+    """No block has more rows than its accumulators were proved to hold."""
+    asked = builds([50_000, 10], local, block_rows)
+    asked["block_rows"][1] = 8192
+    planned, _, found = _core.plan_blocks(asked, half_bits, 1, 4)
+    most = {1: block_rows, 2: 2**15, 3: 2**12}[words]
+    assert found == words
+    assert planned["block_rows"][0] <= most and planned["block_rows"][1] <= max(most, 8192)
+
+
 def test_more_work_has_larger_blocks() -> None:
     few, _, _ = _core.plan_blocks(builds([5000]), 8, 1, 132)
     many, _, _ = _core.plan_blocks(builds([5_000_000]), 8, 1, 132)
