@@ -13,7 +13,7 @@ import pytest
 from bitgrove import _core
 from bitgrove.kernels import plans
 
-HEADER = files("bitgrove").joinpath("kernels", "shared", "plans.h").read_text()
+HEADER = (files("bitgrove") / "kernels" / "shared" / "plans.h").read_text()
 CODE = re.sub(r"//.*", "", HEADER)
 TYPES: dict[str, Any] = {
     "double": ctypes.c_double,
