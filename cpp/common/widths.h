@@ -13,6 +13,9 @@ inline bool is_width(int64_t half_bits) {
   return half_bits == 8 || half_bits == 16 || half_bits == 32 || half_bits == 64;
 }
 
+// Of a slot's sums: 8 bits are for accumulators alone.
+inline bool is_total_width(int64_t half_bits) { return is_width(half_bits) && half_bits > 8; }
+
 // From the bytes of a packed row to its layout.
 template <class Visit>
 void visit_row_width(size_t n_bytes, Visit&& visit) {

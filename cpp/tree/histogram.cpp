@@ -224,9 +224,7 @@ std::vector<Node> nodes_of(std::span<const Build> plan, const PoolView& pool,
     require(0 <= step.begin && step.begin <= step.end && step.end <= source.n_listed &&
                 step.block_rows > 0,
             "bad node range");
-    require(is_width(step.local_width) && is_width(step.total_width) &&
-                step.local_width <= step.total_width,
-            "bad widths");
+    require(is_width(step.local_width) && step.local_width <= step.total_width, "bad widths");
     nodes.push_back({step, pool.slot(step.slot, n_bins, step.total_width)});
   }
   return nodes;
@@ -276,7 +274,7 @@ void subtract_step(const Subtraction& step, const PoolView& pool, BinRange bins,
 
 uint8_t* PoolView::slot(int64_t index, int64_t n_bins, int width) const {
   require(index >= 0 && index < n_slots, "slot out of range");
-  require(is_width(width) && n_bins * (width / 4) <= slot_bytes, "bad widths");
+  require(is_total_width(width) && n_bins * (width / 4) <= slot_bytes, "bad widths");
   return data + index * slot_bytes;
 }
 
@@ -307,7 +305,7 @@ void subtract_histograms(std::span<const Subtraction> plan, const PoolView& pool
     pool.slot(step.parent_slot, bins.last, step.parent_width);
     pool.slot(step.built_slot, bins.last, step.built_width);
     require(0 <= bins.first && bins.first <= bins.last, "bad range of bins");
-    require(is_width(step.out_width) && step.built_width <= step.parent_width &&
+    require(is_total_width(step.out_width) && step.built_width <= step.parent_width &&
                 step.out_width <= step.parent_width,
             "bad widths");
   }

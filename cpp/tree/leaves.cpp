@@ -141,9 +141,10 @@ RecordArray leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float>
   return to_records(sums);
 }
 
-void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, Vector<const double> values,
-                     int n_threads, int simd) {
+void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int64_t n_leaves,
+                     Vector<const double> values, int n_threads, int simd) {
   const int64_t n_rows = scores.shape(0);
+  require(static_cast<int64_t>(values.shape(0)) == n_leaves, "one value per leaf is needed");
   require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows, "scores and leaf_of differ in length");
   std::vector<double> of_leaf(values.data(), values.data() + values.shape(0));
   of_leaf.push_back(-0.0);  // what a row in no leaf gets: x + -0.0 is x, also for -0.0
@@ -201,8 +202,8 @@ void init_leaves(nb::module_& m) {
   m.def("leaf_sums", &leaf_sums, "leaf_of"_a, "n_leaves"_a, "grad"_a, "hess"_a.none(),
         "grad_unit"_a, "hess_unit"_a, "n_threads"_a, "simd"_a,
         "Fixed-point GradientSums of each leaf; without hess every row counts one.");
-  m.def("add_leaf_values", &add_leaf_values, "scores"_a, "leaf_of"_a, "values"_a, "n_threads"_a,
-        "simd"_a, "Adds the value of its leaf to each row's score.");
+  m.def("add_leaf_values", &add_leaf_values, "scores"_a, "leaf_of"_a, "n_leaves"_a, "values"_a,
+        "n_threads"_a, "simd"_a, "Adds the value of its leaf to each row's score.");
   m.def("add_tree", &add_tree, "scores"_a, "columns"_a, "splits"_a, "values"_a, "rows"_a.none(),
         "n_threads"_a, "Adds a tree to the scores of binned rows: all, or the listed ones.");
 }

@@ -18,9 +18,11 @@ from bitgrove.backends.cpu import CpuBackend, CpuMatrix, CpuPool
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.backends.reference.tree import ReferenceMatrix
 from bitgrove.data.binning import BinMapper
+from bitgrove.kernels.plans import BUILD, Records, records
 
 I64 = NDArray[np.int64]
 Sums = list[tuple[int, int]]
+Step = tuple[int, int, int, int, int, int]  # begin, end, slot, local width, total width, block
 SIMD = list(range(int(_core.best_simd()) + 1))
 ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
 
@@ -128,3 +130,40 @@ def dirty_pool(
     pool = backend.new_pool(matrix, n_slots, half_bits)
     pool.storage[:] = 0xA5
     return pool
+
+
+def builds_of(steps: Sequence[Step]) -> Records:
+    begins, ends, slots, local, total, blocks = np.array(steps).T
+    return records(
+        BUILD, len(steps), begin=begins, end=ends, slot=slots, local_width=local,
+        total_width=total, block_rows=blocks,
+    )  # fmt: skip
+
+
+def core_tree(
+    backend: CpuBackend,
+    pool: CpuPool,
+    rows: NDArray[np.int32] | None = None,
+    packed_rows: NDArray[Any] | None = None,
+    **changes: Any,
+) -> Any:
+    """The core's tree on the rows (all of them), whose integers are zero unless they are given."""
+    matrix, n_rows = pool.matrix, pool.matrix.n_rows
+    rows = np.arange(n_rows, dtype=np.int32) if rows is None else rows
+    arguments = {
+        "pool": pool.storage,
+        "layout": matrix.layout,
+        "tiles": matrix.tiles,
+        "columns": matrix.columns,
+        "rows": rows,
+        "scratch": np.empty(len(rows), dtype=np.int32),
+        "packed_rows": np.zeros(n_rows, dtype=np.int16) if packed_rows is None else packed_rows,
+        "bin_offset": matrix.mapper.bin_offset,
+        "has_missing": matrix.mapper.has_missing,
+        "allowed": np.ones(matrix.mapper.n_features, dtype=np.uint8),
+        "rules": _core.GainRules(1.0, 1.0, 0.0, 0.0, 0.0),
+        "packed": pool.packed,
+        "n_threads": backend.n_threads,
+        "simd": backend.simd,
+    }
+    return _core.CpuTree(**{**arguments, **changes})

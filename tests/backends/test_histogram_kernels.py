@@ -11,15 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bitgrove.backends.base import GainRules, PackedRows, TreeInputs
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.reference import ReferenceBackend
-from bitgrove.data.binning import BinMapper
+from bitgrove.backends.reference.best_first import SearchPlan
+from bitgrove.kernels.plans import ROW_TOTALS, SEARCH_NODE, SUBTRACTION, records
 from bitgrove.training.histograms import TOTAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import QuantizedGradients
 from kernel_cases import (
     SIMD,
     BinnedCase,
+    Step,
     binned,
+    builds_of,
+    core_tree,
     cpu,
     dirty_pool,
     pack_rows,
@@ -28,6 +33,7 @@ from kernel_cases import (
 )
 
 I64 = NDArray[np.int64]
+PLAIN = GainRules(1.0, 1.0, 0.0, 0.0, 0.0)
 GRAD_LIMIT, HESS_LIMIT = 3, 6
 # (local, total): what the planner can ask for.
 WIDTHS = [(a, t) for a, t in itertools.product((8, 16, 32, 64), TOTAL_WIDTHS) if a <= t]
@@ -43,10 +49,15 @@ def gradients(rng: np.random.Generator, n_rows: int) -> I64:
 
 def expected_sums(case: BinnedCase, integers: I64, rows: NDArray[Any]) -> list[tuple[int, int]]:
     reference = ReferenceBackend()
-    pool = reference.new_pool(1, case.n_bins, 64)
-    plan = np.array([[0, len(rows), 0, 64, 64, 1]])
-    reference.build_histograms(pool, case.reference, integers, rows, plan, True)
-    return [(int(g), int(h)) for g, h in pool[0]]
+    pool = reference.new_pool(case.reference, 1, 64)
+    allowed = np.ones(case.mapper.n_features, dtype=np.uint8)
+    inputs = TreeInputs(
+        PackedRows(integers, records(ROW_TOTALS, 1)[0]), rows, allowed, PLAIN, False
+    )
+    builds = builds_of([(0, len(rows), 0, 64, 64, 1)])
+    plan = SearchPlan(builds, records(SUBTRACTION, 0), records(SEARCH_NODE, 0))
+    reference.start_tree(pool, inputs).search(plan)
+    return [(int(g), int(h)) for g, h in pool.storage[0]]
 
 
 def check(
@@ -54,16 +65,15 @@ def check(
     case: BinnedCase,
     integers: I64,
     rows: NDArray[np.int32],
-    steps: list[tuple[int, int, int, int, int, int]],
-    packing: bool = True,
+    steps: list[Step],
     half_bits: int = 8,
 ) -> None:
     """Builds the steps in one call and compares every node with the reference."""
-    pool = dirty_pool(backend, 1 + max(step[2] for step in steps), case.n_bins)
-    packed = pack_rows(integers[:, 0], integers[:, 1], half_bits)
-    backend.build_histograms(pool, case.cpu, packed, rows, np.array(steps), packing)
+    pool = dirty_pool(backend, case.cpu, 1 + max(step[2] for step in steps))
+    packed_rows = pack_rows(integers[:, 0], integers[:, 1], half_bits)
+    core_tree(backend, pool, rows, packed_rows).build(builds_of(steps))
     for begin, end, slot, _, total, _ in steps:
-        found = read_slot(backend, pool, slot, total, case.n_bins, packing)
+        found = read_slot(pool, slot, total, case.n_bins)
         assert found == expected_sums(case, integers, rows[begin:end])
 
 
@@ -82,21 +92,21 @@ def test_reference_counts_rows() -> None:
     assert expected_sums(case, integers, rows) == [tuple(s) for s in sums]
 
 
-@pytest.mark.parametrize("packing", [True, False])
+@pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize(("local", "total"), WIDTHS)
-def test_widths_and_blocks(local: int, total: int, packing: bool) -> None:
+def test_widths_and_blocks(local: int, total: int, packed: bool) -> None:
     rng = np.random.default_rng(1)
     case = random_binned(rng, 500, [255, 2, 16, 9, 100], [True, False, False, True, False])
     integers = gradients(rng, 500)
     rows = rng.permutation(500).astype(np.int32)[:450]
     for block in BLOCKS[local]:
         steps = [(0, 200, 0, local, total, block), (200, 450, 1, local, total, block)]
-        check(cpu(), case, integers, rows, steps, packing)
+        check(cpu(packed=packed), case, integers, rows, steps)
 
 
 @pytest.mark.parametrize("half_bits", [8, 16, 32])
-@pytest.mark.parametrize("packing", [True, False])
-def test_row_widths(half_bits: int, packing: bool) -> None:
+@pytest.mark.parametrize("packed", [True, False])
+def test_row_widths(half_bits: int, packed: bool) -> None:
     """Rows of every packed type into every accumulator."""
     rng = np.random.default_rng(2)
     case = random_binned(rng, 300, [20, 7], [False, True])
@@ -104,20 +114,7 @@ def test_row_widths(half_bits: int, packing: bool) -> None:
     rows = np.arange(300, dtype=np.int32)
     for local, total in WIDTHS:
         steps = [(0, 300, 0, local, total, 40)]
-        check(cpu(), case, integers, rows, steps, packing, half_bits)
-
-
-@pytest.mark.parametrize("n_features", [1, 2, 3, 4, 5, 8, 9, 16, 17, 31, 32, 33, 64, 65, 70])
-def test_tiles(n_features: int) -> None:
-    """Tiles of 32 features, and the narrower strides of the last one."""
-    rng = np.random.default_rng(n_features)
-    n_values = rng.choice([1, 2, 3, 10, 254, 255], size=n_features).tolist()
-    has_missing = rng.random(n_features) < 0.4
-    case = random_binned(rng, 200, n_values, has_missing.tolist())
-    integers = gradients(rng, 200)
-    rows = rng.permutation(200).astype(np.int32)
-    steps = [(0, 150, 1, 8, 16, 42), (150, 200, 0, 16, 32, 1000)]
-    check(cpu(2), case, integers, rows, steps)
+        check(cpu(packed=packed), case, integers, rows, steps, half_bits)
 
 
 @pytest.mark.parametrize("simd", SIMD)
@@ -135,25 +132,8 @@ def test_threads_and_simd(n_threads: int, simd: int) -> None:
         (3000, 3999, 4, 32, 32, 10),
         (3999, 4000, 1, 64, 64, 10),
     ]
-    for packing in (True, False):
-        check(cpu(n_threads, simd), case, integers, rows, steps, packing)
-
-
-@pytest.mark.parametrize("packing", [True, False])
-@pytest.mark.parametrize("total", TOTAL_WIDTHS)
-def test_empty_nodes_are_all_zero(total: int, packing: bool) -> None:
-    """A rank may hold no row of a node; its slot still held another histogram."""
-    rng = np.random.default_rng(4)
-    case = random_binned(rng, 50, [5, 6], [False, True])
-    rows = np.arange(50, dtype=np.int32)
-    backend = cpu(2)
-    pool = dirty_pool(backend, 3, case.n_bins)
-    packed = pack_rows([1] * 50, [1] * 50, 8)
-    plan = np.array([[0, 0, 0, 8, total, 1], [7, 7, 1, 16, total, 9], [50, 50, 2, 8, total, 5]])
-    backend.build_histograms(pool, case.cpu, packed, rows, plan, packing)
-    for slot in range(3):
-        found = read_slot(backend, pool, slot, total, case.n_bins, packing)
-        assert found == [(0, 0)] * case.n_bins
+    for packed in (True, False):
+        check(cpu(n_threads, simd, packed), case, integers, rows, steps)
 
 
 def test_builds_leave_nothing_behind() -> None:
@@ -169,18 +149,6 @@ def test_builds_leave_nothing_behind() -> None:
         check(backend, small, integers[:100], rows[:100], [(0, 100, 0, local, total, 42)])
 
 
-def test_other_slots_are_not_touched() -> None:
-    rng = np.random.default_rng(6)
-    case = random_binned(rng, 100, [30, 30], [False, False])
-    backend = cpu()
-    pool = dirty_pool(backend, 3, case.n_bins)
-    packed = pack_rows([1] * 100, [1] * 100, 8)
-    plan = np.array([[0, 100, 1, 32, 64, 50]])
-    backend.build_histograms(pool, case.cpu, packed, np.arange(100, dtype=np.int32), plan, True)
-    assert np.all(pool[[0, 2]] == 0xA5)
-    assert not np.all(pool[1] == 0xA5)
-
-
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 255), st.booleans()), min_size=1, max_size=36),
@@ -191,7 +159,7 @@ def test_other_slots_are_not_touched() -> None:
     st.sampled_from([1, 2, 4]),
 )
 def test_any_table_with_planned_widths(
-    features: list[tuple[int, bool]], n: int, seed: int, packing: bool, simd: int, n_threads: int
+    features: list[tuple[int, bool]], n: int, seed: int, packed: bool, simd: int, n_threads: int
 ) -> None:
     rng = np.random.default_rng(seed)
     n_values, has_missing = zip(*features, strict=True)
@@ -206,7 +174,7 @@ def test_any_table_with_planned_widths(
         total = plan.total_width(end - begin)
         local, block = plan.local(end - begin, total)
         steps.append((begin, end, slot, local, total, block))
-    check(cpu(n_threads, simd), case, integers, rows, steps, packing)
+    check(cpu(n_threads, simd, packed), case, integers, rows, steps)
 
 
 @settings(max_examples=60, deadline=None)
@@ -228,7 +196,7 @@ def test_features_that_share_a_column(
     n: int,
     seed: int,
     widths: tuple[int, int],
-    packing: bool,
+    packed: bool,
     simd: int,
     n_threads: int,
 ) -> None:
@@ -240,12 +208,12 @@ def test_features_that_share_a_column(
     rows = rng.permutation(n).astype(np.int32)
     middle = int(rng.integers(0, n + 1))
     steps = [(0, middle, 1, *widths, 42), (middle, n, 0, *widths, 30)]
-    check(cpu(n_threads, simd), case, integers, rows, steps, packing)
+    check(cpu(n_threads, simd, packed), case, integers, rows, steps)
 
 
-@pytest.mark.parametrize("packing", [True, False])
+@pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("grad", [GRAD_LIMIT, -GRAD_LIMIT])
-def test_marginals_at_the_bound(grad: int, packing: bool) -> None:
+def test_marginals_at_the_bound(grad: int, packed: bool) -> None:
     """All sums of a node in one bin of every feature, as large as the node's width allows."""
     n = 10_922  # times 3 and 6 is within 32,767 and 65,535
     bins = np.zeros((9, n), dtype=np.int64)
@@ -254,48 +222,4 @@ def test_marginals_at_the_bound(grad: int, packing: bool) -> None:
     integers = np.tile([grad, HESS_LIMIT], (n, 1))
     rows = np.arange(n, dtype=np.int32)
     for local, block in ((8, 42), (16, n)):
-        check(cpu(), case, integers, rows, [(0, n, 0, local, 16, block)], packing)
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        (0, 11, 0, 16, 16, 5),
-        (-1, 5, 0, 16, 16, 5),
-        (6, 5, 0, 16, 16, 5),
-        (0, 5, 2, 16, 16, 5),
-        (0, 5, -1, 16, 16, 5),
-        (0, 5, 0, 32, 16, 5),
-        (0, 5, 0, 16, 64, 5),
-        (0, 5, 0, 16, 16, 0),
-    ],
-    ids=["rows", "begin", "order", "slot", "negative slot", "local", "total", "block"],
-)
-def test_wrong_calls_are_refused(step: tuple[int, ...]) -> None:
-    case = random_binned(np.random.default_rng(7), 10, [40], [False])
-    backend = cpu()
-    pool = dirty_pool(backend, 2, case.n_bins, half_bits=32)
-    packed = pack_rows([1] * 10, [1] * 10, 8)
-    rows = np.arange(10, dtype=np.int32)
-    with pytest.raises(ValueError, match="bitgrove core"):
-        backend.build_histograms(pool, case.cpu, packed, rows, np.array([step]), True)
-    with pytest.raises(ValueError, match="packed rows differ"):
-        plan = np.array([[0, 5, 0, 16, 16, 5]])
-        backend.build_histograms(pool, case.cpu, packed[:9], rows, plan, True)
-
-
-def test_an_unknown_width_is_an_error_before_any_thread_starts() -> None:
-    """Inside a parallel region it would end the process."""
-    backend = CpuBackend(2)
-    mapper = BinMapper(np.zeros(0), np.zeros(2, dtype=np.int64), np.zeros(1, dtype=np.uint8))
-    matrix, _ = backend.bin_columns([np.zeros(100)], mapper)
-    backend.prepare_training(matrix, mapper)
-    rows, packed = np.arange(100, dtype=np.int32), np.zeros(100, dtype=np.int16)
-    pool = backend.new_pool(2, 1, 64)
-    for widths in ((24, 32), (16, 24), (16, 128), (32, 16)):
-        plan = np.array([[0, 100, 0, *widths, 10]], dtype=np.int64)
-        with pytest.raises(ValueError, match="widths"):
-            backend.build_histograms(pool, matrix, packed, rows, plan, True)
-    with pytest.raises(ValueError, match="widths"):
-        steps = np.array([[0, 1, 32, 24, 16]], dtype=np.int64)
-        backend.subtract_histograms(pool, steps, (0, 1), True)
+        check(cpu(packed=packed), case, integers, rows, [(0, n, 0, local, 16, block)])

@@ -2,56 +2,69 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bitgrove.backends.reference import ReferenceBackend
-from kernel_cases import SIMD, BinnedCase, cpu, random_binned
+from bitgrove import _core
+from bitgrove.backends.cpu import CpuBackend
+from bitgrove.kernels.plans import DIVISION, Records, records
+from kernel_cases import SIMD, BinnedCase, core_tree, cpu, random_binned
 
-I64 = NDArray[np.int64]
 Rows = NDArray[np.int32]
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 4097, 8191, 8192, 8193, 16_385, 20_000]
 
 
-def with_zero_rows(plan: I64, n_zero: int = 0) -> I64:
-    """The plan with at most n_zero rows at the end of each node being zero rows."""
-    first_zero = np.maximum(plan[:, 0], plan[:, 1] - n_zero)
-    return np.column_stack([plan, first_zero])
+def divisions(*steps: tuple[int, ...], n_zero: int = 0) -> Records:
+    """Steps are (begin, end, feature, bin, missing bin, default left).
+
+    At most n_zero rows at the end of each node are zero rows.
+    """
+    begin, end, feature, split_bin, missing_bin, default_left = np.array(steps).T
+    return records(
+        DIVISION, len(steps), begin=begin, end=end, feature=feature, bin=split_bin,
+        missing_bin=missing_bin, default_left=default_left,
+        first_zero=np.maximum(begin, end - n_zero),
+    )  # fmt: skip
 
 
-def expected(case: BinnedCase, rows: Rows, plan: I64) -> tuple[Rows, list[list[int]]]:
+def expected(case: BinnedCase, rows: Rows, plan: Records) -> tuple[Rows, list[tuple[int, ...]]]:
     """The partition in plain Python."""
     result, counts = rows.copy(), []
-    for begin, end, feature, split_bin, missing_bin, default_left, first_zero in plan.tolist():
+    for begin, first_zero, end, feature, split_bin, missing_bin, default_left in plan.tolist():
         left, right, n_left = [], [], [0, 0]
         for i, row in enumerate(rows[begin:end].tolist(), begin):
             b = case.reference.bins[feature, row]
             goes_left = default_left if b == missing_bin else b <= split_bin
             (left if goes_left else right).append(row)
-            n_left[i >= first_zero] += goes_left
+            n_left[i >= first_zero] += int(goes_left)
         result[begin:end] = left + right
-        counts.append(n_left)
+        counts.append(tuple(n_left))
     return result, counts
 
 
-def check(case: BinnedCase, rows: Rows, plan: I64, n_threads: tuple[int, ...] = (1, 2)) -> None:
+def divide(backend: CpuBackend, case: BinnedCase, rows: Rows, plan: Records) -> list[Any]:
+    """Divides the rows in place; the counts gone left."""
+    pool = backend.new_pool(case.cpu, 1, 16)
+    left: list[Any] = core_tree(backend, pool, rows).divide(plan).tolist()
+    return left
+
+
+def check(
+    case: BinnedCase, rows: Rows, *steps: tuple[int, ...], n_threads: tuple[int, ...] = (1, 2)
+) -> None:
     for n_zero in (0, 1, 100, 9000):
-        check_zero_rows(case, rows, with_zero_rows(plan, n_zero), n_threads)
-
-
-def check_zero_rows(case: BinnedCase, rows: Rows, plan: I64, n_threads: tuple[int, ...]) -> None:
-    wanted, counts = expected(case, rows, plan)
-    mine = rows.copy()
-    assert ReferenceBackend().partition(case.reference, mine, plan).tolist() == counts
-    np.testing.assert_array_equal(mine, wanted)
-    for simd in SIMD:
-        for n in n_threads:
-            mine = rows.copy()
-            assert cpu(n, simd).partition(case.cpu, mine, plan).tolist() == counts
-            np.testing.assert_array_equal(mine, wanted)
+        plan = divisions(*steps, n_zero=n_zero)
+        wanted, counts = expected(case, rows, plan)
+        for simd in SIMD:
+            for n in n_threads:
+                mine = rows.copy()
+                assert divide(cpu(n, simd), case, mine, plan) == counts
+                np.testing.assert_array_equal(mine, wanted)
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +78,7 @@ def case() -> BinnedCase:
 def test_sizes_around_the_borders(case: BinnedCase, size: int, default_left: int) -> None:
     rng = np.random.default_rng(size)
     rows = np.sort(rng.permutation(22_000)[:size]).astype(np.int32)
-    plan = np.array([[0, size, 0, 100, 255, default_left]])
-    check(case, rows, plan)
+    check(case, rows, (0, size, 0, 100, 255, default_left))
 
 
 @pytest.mark.parametrize("split_bin", [0, 1, 126, 127, 128, 253, 254])
@@ -74,37 +86,32 @@ def test_every_kind_of_bin(case: BinnedCase, split_bin: int) -> None:
     """Bins are unsigned bytes: 128 and more are not negative, 255 is the missing one."""
     rows = np.arange(3000, dtype=np.int32)
     for default_left in (0, 1):
-        check(case, rows, np.array([[0, 3000, 0, split_bin, 255, default_left]]), (1,))
+        check(case, rows, (0, 3000, 0, split_bin, 255, default_left), n_threads=(1,))
 
 
 def test_values_against_missing(case: BinnedCase) -> None:
     """The last cut: all values left, missing right; and a feature with one value bin."""
     rows = np.arange(5000, dtype=np.int32)
-    check(case, rows, np.array([[0, 5000, 2, 99, 100, 0], [0, 0, 3, 0, 1, 0]]))
-    check(case, rows, np.array([[0, 2500, 3, 0, 1, 0], [2500, 5000, 3, 0, 1, 1]]))
+    check(case, rows, (0, 5000, 2, 99, 100, 0), (0, 0, 3, 0, 1, 0))
+    check(case, rows, (0, 2500, 3, 0, 1, 0), (2500, 5000, 3, 0, 1, 1))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_all_rows_on_one_side(side: str) -> None:
     case = random_binned(np.random.default_rng(1), 9000, [1, 10], [False, False])
     rows = np.arange(9000, dtype=np.int32)
-    if side == "left":
-        plan = np.array([[0, 9000, 1, 9, 10, 1]])
-        n_left = cpu(2).partition(case.cpu, rows.copy(), with_zero_rows(plan, 9))
-        assert n_left.tolist() == [[8991, 9]]
-    else:
+    step, counts = (0, 9000, 1, 9, 10, 1), (8991, 9)
+    if side == "right":
         rows = rows[case.reference.bins[1] > 0]
-        plan = np.array([[0, len(rows), 1, 0, 10, 1]])
-        n_left = cpu(2).partition(case.cpu, rows.copy(), with_zero_rows(plan, 9))
-        assert n_left.tolist() == [[0, 0]]
-    check(case, rows, plan)
+        step, counts = (0, len(rows), 1, 0, 10, 1), (0, 0)
+    assert divide(cpu(2), case, rows.copy(), divisions(step, n_zero=9)) == [counts]
+    check(case, rows, step)
 
 
 def test_rows_keep_their_order(case: BinnedCase) -> None:
     """Ascending rows stay ascending on both sides, over blocks and threads."""
     rows = np.arange(12_000, dtype=np.int32)
-    plan = np.array([[0, 12_000, 1, 0, 2, 1, 12_000]])
-    n_left = int(cpu(4).partition(case.cpu, rows, plan)[0, 0])
+    n_left, _ = divide(cpu(4), case, rows, divisions((0, 12_000, 1, 0, 2, 1)))[0]
     assert np.all(np.diff(rows[:n_left]) > 0) and np.all(np.diff(rows[n_left:]) > 0)
     assert 0 < n_left < 12_000
 
@@ -114,7 +121,7 @@ def test_the_last_row_of_the_table() -> None:
     for n in (1, 2, 3, 4, 16, 17):
         case = random_binned(np.random.default_rng(n), n, [3, 200], [True, True])
         rows = np.full(64, n - 1, dtype=np.int32)  # vectors full of the last row
-        check(case, rows, np.array([[0, 64, 1, 50, 200, 1]]))
+        check(case, rows, (0, 64, 1, 50, 200, 1))
 
 
 @settings(max_examples=50, deadline=None)
@@ -130,30 +137,10 @@ def test_batches_of_nodes(seed: int, n_nodes: int, n_rows: int) -> None:
     missing_bin = case.mapper.missing_bin[feature]
     split_bin = rng.integers(0, missing_bin)
     default_left = rng.integers(0, 2, size=n_nodes)
-    plan = np.stack(
-        [borders[::2], borders[1::2], feature, split_bin, missing_bin, default_left], axis=1
+    steps = zip(
+        borders[::2], borders[1::2], feature, split_bin, missing_bin, default_left, strict=True
     )
-    check(case, rows, plan, (1, 2, 4))
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        (0, 11, 0, 1, 3, 0, 5),
-        (-1, 5, 0, 1, 3, 0, 5),
-        (6, 5, 0, 1, 3, 0, 5),
-        (0, 5, 2, 1, 3, 0, 5),
-        (3, 5, 0, 1, 3, 0, 2),
-        (0, 5, 0, 1, 3, 0, 6),
-    ],
-    ids=["end", "begin", "order", "feature", "zero rows before", "zero rows after"],
-)
-def test_wrong_calls_are_refused(step: tuple[int, ...]) -> None:
-    case = random_binned(np.random.default_rng(2), 10, [3, 3], [False, False])
-    rows = np.arange(10, dtype=np.int32)
-    with pytest.raises(ValueError, match="bitgrove core"):
-        cpu().partition(case.cpu, rows, np.array([step]))
-    np.testing.assert_array_equal(rows, np.arange(10))
+    check(case, rows, *steps, n_threads=(1, 2, 4))
 
 
 @settings(max_examples=60, deadline=None)
@@ -164,12 +151,10 @@ def test_zero_rows_go_behind_the_others(seed: int, n_rows: int, share: float) ->
     integers = rng.integers(0, 2, size=(n_rows + 10, 2)) * (rng.random((n_rows + 10, 1)) < share)
     active = integers[listed].any(axis=1)
     wanted = np.concatenate([listed[active], listed[~active]])
-    rows = listed.copy()
-    assert ReferenceBackend().separate_zero_rows(integers, rows) == active.sum()
-    np.testing.assert_array_equal(rows, wanted)
     for dtype, half in ((np.int16, 8), (np.int32, 16), (np.int64, 32)):
         packed = ((integers[:, 0] << half) + integers[:, 1]).astype(dtype)
         for n_threads in (1, 2, 4):
-            rows = listed.copy()
-            assert cpu(n_threads).separate_zero_rows(packed, rows) == active.sum()
+            rows, scratch = listed.copy(), np.empty(n_rows, dtype=np.int32)
+            n_active = _core.separate_zero_rows(packed, rows, scratch, n_threads)
+            assert n_active == active.sum()
             np.testing.assert_array_equal(rows, wanted)

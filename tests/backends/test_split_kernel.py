@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bitgrove.training.splits import SPLIT_INFO, GainRules, SplitInfos, best_of_ranks, no_splits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bitgrove import _core
+from bitgrove.backends.base import GainRules, PackedRows, TreeInputs
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.data.binning import BinMapper
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm, feature_block
-from kernel_cases import SIMD, Sums, cpu, dirty_pool, mapper_of, write_slot
+from bitgrove.distributed.data_parallel import best_of_ranks
+from bitgrove.kernels.plans import ROW_TOTALS, SEARCH_NODE, Records, no_splits, records
+from kernel_cases import SIMD, Sums, core_tree, cpu, dirty_pool, mapper_of, write_slot
 
-PLAIN = GainRules(1.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+PLAIN = GainRules(1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 @dataclass
@@ -33,39 +36,56 @@ class Search:
     features: tuple[int, int] | None = None
     allowed: NDArray[np.uint8] | None = None
 
-    def arguments(self) -> tuple[Any, ...]:
-        n_features = self.mapper.n_features
-        first = slice(0, int(self.mapper.bin_offset[1]))
-        sums = [[*np.sum(node[first], axis=0), self.min_hess] for node in self.nodes]
-        allowed = np.ones(n_features, np.uint8) if self.allowed is None else self.allowed
-        features = self.features or (0, n_features)
-        return np.array(sums, dtype=np.float64), features, allowed, self.rules
+    @property
+    def range(self) -> tuple[int, int]:
+        return self.features or (0, self.mapper.n_features)
 
-    def reference(self) -> SplitInfos:
-        pool = np.array(self.nodes, dtype=np.int64)
-        slots = np.arange(len(self.nodes))
-        args = self.arguments()
-        return ReferenceBackend().find_splits(pool, self.mapper, slots, slots, *args, True)
+    def may_split(self) -> NDArray[np.uint8]:
+        return np.ones(self.mapper.n_features, np.uint8) if self.allowed is None else self.allowed
+
+    def records(self, width: int) -> Records:
+        """Node i is in slot i."""
+        first = slice(0, int(self.mapper.bin_offset[1]))
+        sums = np.array([np.sum(node[first], axis=0) for node in self.nodes])
+        return records(
+            SEARCH_NODE, len(sums), slot=np.arange(len(sums)), width=width, sibling=-1,
+            grad=sums[:, 0], hess=sums[:, 1], min_hess=self.min_hess,
+        )  # fmt: skip
+
+    def reference(self) -> Records:
+        backend = ReferenceBackend()
+        pool = backend.new_pool(self.matrix(backend), len(self.nodes), 64)
+        pool.storage[:] = self.nodes
+        no_rows = PackedRows(np.zeros((1, 2), dtype=np.int64), records(ROW_TOTALS, 1)[0])
+        rows = np.zeros(1, dtype=np.int32)
+        inputs = TreeInputs(no_rows, rows, self.may_split(), self.rules, False)
+        return backend.start_tree(pool, inputs).find(self.records(64), self.range)
+
+    def matrix(self, backend: Any) -> Any:
+        """One row, so that there is a pool."""
+        matrix = backend.bin_columns([np.zeros(1)] * self.mapper.n_features, self.mapper)
+        matrix.prepare(self.mapper)
+        return matrix
 
     def cpu(
-        self, width: int, packing: bool = True, simd: int = SIMD[-1], n_threads: int = 1
-    ) -> Any:
-        backend = cpu(n_threads, simd)
-        n_bins = int(self.mapper.bin_offset[-1])
-        pool = dirty_pool(backend, len(self.nodes), n_bins)
+        self, width: int, packed: bool = True, simd: int = SIMD[-1], n_threads: int = 1
+    ) -> Records:
+        backend = cpu(n_threads, simd, packed)
+        pool = dirty_pool(backend, self.matrix(backend), len(self.nodes))
         for slot, node in enumerate(self.nodes):
-            write_slot(backend, pool, slot, width, node, packing)
-        slots = np.arange(len(self.nodes))
-        widths = np.full(len(self.nodes), width)
-        return backend.find_splits(pool, self.mapper, slots, widths, *self.arguments(), packing)
+            write_slot(pool, slot, width, node)
+        rules = _core.GainRules(**self.rules._asdict())
+        tree = core_tree(backend, pool, rules=rules, allowed=self.may_split())
+        found: Records = tree.find(self.records(width), self.range)
+        return found
 
-    def check(self, widths: tuple[int, ...] = (16, 32, 64)) -> SplitInfos:
+    def check(self, widths: tuple[int, ...] = (16, 32, 64)) -> Records:
         """All layouts and instruction sets give the reference's bytes."""
         expected = self.reference()
         for width in widths:
             for simd in SIMD:
-                for packing in (True, False):
-                    found = self.cpu(width, packing, simd, 1 + simd)
+                for packed in (True, False):
+                    found = self.cpu(width, packed, simd, 1 + simd)
                     assert found.tobytes() == expected.tobytes()
         return expected
 
@@ -109,8 +129,8 @@ def plain_gain(left: tuple[int, int], node: tuple[int, int], rules: GainRules) -
 def candidates(search: Search, node: Sums) -> list[tuple[float, int, int, int, tuple[int, int]]]:
     """(gain, feature, bin, missing goes right, left sums) of every allowed split."""
     found = []
-    _, features, allowed, rules = search.arguments()
-    for f in range(*features):
+    allowed, rules = search.may_split(), search.rules
+    for f in range(*search.range):
         bins = node[search.mapper.bin_offset[f] : search.mapper.bin_offset[f + 1]]
         total = tuple(int(s) for s in np.sum(bins, axis=0))
         n_values = int(search.mapper.missing_bin[f])
@@ -139,7 +159,6 @@ def random_rules(rng: np.random.Generator) -> GainRules:
         reg_lambda=float(rng.choice([0.0, 0.0, 1.0, 37.5])),
         reg_alpha=float(rng.choice([0.0, 0.0, 0.5, 3.0])),
         min_gain=float(rng.choice([0.0, 0.0, 0.3])),
-        min_child_hess=0.0,
     )
 
 
@@ -177,7 +196,7 @@ def test_cpu_equals_reference_and_brute_force(
         chosen = {option[1:4]: option for option in options}[split]
         assert chosen[0] == pytest.approx(best, rel=1e-9, abs=1e-12)
         assert (info["left_grad"], info["left_hess"]) == chosen[4]
-        assert info["reserved"] == 0
+        assert info["ready"] == 0
 
 
 @pytest.mark.parametrize("n_features", [1, 16, 17, 40])
@@ -207,7 +226,7 @@ def test_gains_that_estimates_cannot_tell_apart(seed: int, reg_lambda: float) ->
             bins[0] += [-(2**29), 2**29] - bins.sum(axis=0) + [2**29, 2**29]
             node += [(int(g), int(h)) for g, h in bins]
         nodes.append(node)
-    rules = GainRules(0.01, 0.02, reg_lambda, 0.0, 0.0, 0.0)
+    rules = GainRules(0.01, 0.02, reg_lambda, 0.0, 0.0)
     search = Search(mapper, nodes, rules)
     found = search.check((32, 64))
     assert np.all(found["feature"] >= 0)
@@ -337,34 +356,10 @@ def test_ranks_find_the_same_split(n_ranks: int) -> None:
     nodes = random_nodes(rng, mapper, 40, 12, 1)
     alone = Search(mapper, nodes).check()
 
-    def work(comm: Comm) -> SplitInfos:
+    def work(comm: Comm) -> Records:
         search = Search(mapper, nodes, features=feature_block(comm, 5))
         return best_of_ranks(search.cpu(16), comm)
 
     for found in run_threads(n_ranks, work):
         assert found.tobytes() == alone.tobytes()
-    assert best_of_ranks(alone, SoloComm()) is alone
-
-
-@pytest.mark.parametrize("change", ["slot", "width", "range", "sums"])
-def test_wrong_calls_are_refused(change: str) -> None:
-    backend = cpu()
-    mapper = mapper_of([4], [False])
-    pool = dirty_pool(backend, 1, 4, half_bits=32)
-    slots, widths, sums, features = np.array([0]), np.array([32]), np.ones((1, 3)), (0, 1)
-    if change == "slot":
-        slots = np.array([1])
-    elif change == "width":
-        pool = pool[:, :16].copy()
-    elif change == "range":
-        features = (0, 2)
-    else:
-        sums = np.ones((2, 3))
-    allowed = np.ones(1, dtype=np.uint8)
-    with pytest.raises(ValueError, match="bitgrove core"):
-        backend.find_splits(pool, mapper, slots, widths, sums, features, allowed, PLAIN, True)
-
-
-def test_split_info_is_the_layout_of_the_kernel() -> None:
-    assert SPLIT_INFO.itemsize == 40
-    assert [SPLIT_INFO.fields[n][1] for n in SPLIT_INFO.names] == [0, 8, 16, 24, 28, 32, 36]
+    assert best_of_ranks(alone, SoloComm()).tobytes() == alone.tobytes()

@@ -7,14 +7,11 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from bitgrove import _core
 from bitgrove.backends.cuda.memory import DeviceMemory, Pool
 from bitgrove.backends.cuda.module import Kernels
 from bitgrove.errors import DeviceMemoryError, ParameterError, TrainingError
-from bitgrove.kernels.plans import BUILD, records
 from bitgrove.machine.gpu import find_device
 from bitgrove.params import resolve
 
@@ -111,23 +108,3 @@ def test_kernel_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, cupy)
     with pytest.raises(TrainingError, match=r"split\.cu does not compile.*expected a ;"):
         Kernels(0).get("split", "find_splits_32", 256)
-
-
-@pytest.mark.parametrize(
-    ("local", "block_rows", "half_bits", "words"),
-    [(8, 50, 8, 2), (16, 8192, 8, 1), (16, 1057, 8, 2), (16, 2184, 8, 1), (32, 8192, 16, 2),
-     (64, 8192, 32, 3), (16, 8192, 32, 3)],
-)  # fmt: skip
-def test_accumulators(local: int, block_rows: int, half_bits: int, words: int) -> None:
-    """No block has more rows than its accumulators were proved to hold."""
-    builds = records(
-        BUILD, 2, begin=[0, 50_000], end=[50_000, 50_010], slot=[3, 4], local_width=local,
-        total_width=32, block_rows=[block_rows, 8192],
-    )  # fmt: skip
-    planned, starts, found = _core.plan_blocks(builds, half_bits, n_tiles=1, n_processors=4)
-    assert found == words
-    most, rows = {1: block_rows, 2: 2**15, 3: 2**12}[words], planned["block_rows"]
-    assert rows[0] <= most and rows[1] <= max(most, 8192)
-    assert starts.tolist() == [0, -(-50_000 // rows[0]), -(-50_000 // rows[0]) + 1]
-    for name in ("begin", "end", "slot", "local_width", "total_width"):
-        np.testing.assert_array_equal(planned[name], builds[name])

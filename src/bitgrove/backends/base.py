@@ -154,7 +154,7 @@ class TreeWork(ABC):
         allowed: NDArray[np.uint8] | None = None,
     ) -> Records:
         """The best splits among the features [first, last), for exchanges; they may have sums in
-        another pool and look at other features than the tree."""
+        another pool and look at other features there than the tree: both, or neither."""
 
     @abstractmethod
     def divide(self, divisions: Records) -> Records:

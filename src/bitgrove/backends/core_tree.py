@@ -40,6 +40,7 @@ class CoreTree(TreeWork):
         allowed: NDArray[np.uint8] | None = None,
     ) -> Records:
         core = self._core
+        assert (pool is None) == (allowed is None), "another pool comes with its features"
         if pool is not None and allowed is not None:
             core = self._core_on(pool, allowed)
         found: Records = core.find(nodes, features)

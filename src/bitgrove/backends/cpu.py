@@ -260,7 +260,7 @@ class CpuTree(CoreTree):
 
     def add_tree(self, scores: Array, tree: Tree) -> None:
         how = (self._backend.n_threads, self._backend.simd)
-        _core.add_leaf_values(scores, self._leaf_of, tree.leaf_value, *how)
+        _core.add_leaf_values(scores, self._leaf_of, self._n_leaves, tree.leaf_value, *how)
         if len(self._inputs.rows) < len(scores):
             left_out = np.flatnonzero(self._leaf_of == self._n_leaves).astype(np.int32)
             self._backend.walk_tree(scores, self.pool.matrix, tree, left_out)

@@ -66,12 +66,13 @@ class CudaBackend:
     def upload(self, values: Array | None) -> Any:
         if values is None:
             return None
-        if values.size == 0 or 0 not in values.strides:
-            return self.device.memory.upload(values)
+        memory = self.device.memory
+        if values.size == 0 or values.strides[-1] != 0:
+            return memory.upload(values)
         # Rows that repeat one value: only that one travels.
-        repeated = self.device.memory.empty(values.shape, values.dtype)
-        for row, value in zip(repeated, values[:, 0].tolist(), strict=True):
-            row.fill(value)
+        repeated = memory.empty(values.shape, values.dtype)
+        with memory.in_use():
+            repeated[...] = memory.upload(values[..., :1])
         return repeated
 
     @on_device

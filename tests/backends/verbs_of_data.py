@@ -1,0 +1,188 @@
+"""The verbs before a tree, on any backend: edges, bins, copies, integers, samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bitgrove.backends.base import Rounding
+from bitgrove.data.binning import BinMapper
+from bitgrove.data.row_ids import RowRun, RowRuns, one_run
+from kernel_cases import mapper_of, pack_rows
+from verb_cases import REFERENCE, leaf_tree
+
+N_ROWS = 9001
+RUNS: dict[str, RowRuns] = {
+    "one run": one_run(N_ROWS, 2**33),
+    "several": [RowRun(0, 4000, 2**40), RowRun(4000, 4001, 7), RowRun(4001, N_ROWS, 100)],
+}
+
+
+def columns_of_many_kinds(n_rows: int, dtype: Any) -> list[NDArray[Any]]:
+    rng = np.random.default_rng(1)
+    normal = rng.normal(size=n_rows)
+    tiny = float(np.finfo(dtype).smallest_subnormal)
+    odd = np.array([0.0, -0.0, np.inf, -np.inf, tiny, -tiny, 5 * tiny, 1e30, -1e30, np.nan])
+    kinds = [
+        normal,
+        np.floor(3 * normal),
+        np.where(normal < 0.5, 0.0, normal),
+        np.where(rng.random(n_rows) < 0.3, np.nan, normal),
+        rng.choice(odd, size=n_rows),
+        rng.integers(-9, 10, n_rows) * tiny,
+        np.full(n_rows, -0.0),
+        np.full(n_rows, np.nan),
+    ]
+    return [kind.astype(dtype) for kind in kinds]
+
+
+def mapper_for(columns: list[NDArray[Any]], max_bin: int) -> BinMapper:
+    edges = REFERENCE.find_edges(columns, max_bin)
+    offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
+    return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))
+
+
+def check_bins(backend: Any, columns: list[Any], mapper: BinMapper) -> None:
+    expected, found = (b.bin_columns(columns, mapper) for b in (REFERENCE, backend))
+    n_rows = len(columns[0])
+    assert found.n_rows == n_rows
+    np.testing.assert_array_equal(backend.download(found.columns)[:, :n_rows], expected.bins)
+    np.testing.assert_array_equal(found.missing, expected.missing)
+
+
+class ColumnVerbs:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("max_bin", [2, 3, 16, 255])
+    def test_find_edges(self, backend: Any, max_bin: int, dtype: Any) -> None:
+        columns = [*columns_of_many_kinds(3000, dtype), np.zeros(0, dtype=dtype)]
+        found = backend.find_edges(columns, max_bin)
+        expected = REFERENCE.find_edges(columns, max_bin)
+        assert [e.tobytes() for e in found] == [e.tobytes() for e in expected]
+        assert max(map(len, found)) == max_bin - 1
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("n_rows", [1, 5, 2047, 2049, 10_000])
+    def test_bins_of_many_kinds(self, backend: Any, n_rows: int, dtype: Any) -> None:
+        columns = columns_of_many_kinds(n_rows, dtype)
+        check_bins(backend, columns, mapper_for(columns, 255))
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_bins_at_the_edges(self, backend: Any, dtype: Any) -> None:
+        """A value equal to an edge is below it, also among denormals and infinities."""
+        tiny = float(np.finfo(dtype).smallest_subnormal)
+        edges = np.array([-np.inf, -1e35, -tiny, 0.0, tiny, 2 * tiny, 1e30])
+        finite = edges[np.isfinite(edges)].astype(dtype)
+        near = [np.nextafter(finite, dtype(to)) for to in (-np.inf, np.inf)]
+        odd = np.array([-0.0, np.inf, -np.inf, np.nan, 3 * tiny], dtype=dtype)
+        values = np.concatenate([finite, *near, odd])
+        mapper = BinMapper(edges, np.array([0, len(edges)]), np.zeros(1, dtype=np.uint8))
+        check_bins(backend, [values], mapper)
+
+    @pytest.mark.parametrize("order", ["C", "F"])
+    @pytest.mark.parametrize("part", ["all", "rows", "features", "backwards"])
+    def test_bins_of_views(self, backend: Any, order: Any, part: str) -> None:
+        """Columns are views of tables of any layout."""
+        table = np.array(columns_of_many_kinds(600, np.float32)).T.astype(np.float64, order=order)
+        views = {
+            "all": table,
+            "rows": table[5::3],
+            "features": table[:, 1::2],
+            "backwards": table[::-1, ::-1],
+        }
+        columns = list(views[part].T)
+        check_bins(backend, columns, mapper_for(columns, 20))
+
+    def test_bins_of_mixed_columns(self, backend: Any) -> None:
+        """Both types side by side, a column that repeats itself, and one with a gap."""
+        columns = columns_of_many_kinds(500, np.float64)
+        columns[1], columns[4] = columns[1].astype(np.float32), np.broadcast_to(2.5, 500)
+        columns[2] = np.repeat(columns[2], 2)[::2]
+        check_bins(backend, columns, mapper_for(columns, 100))
+
+    def test_all_bins_of_many_features(self, backend: Any) -> None:
+        columns = [np.arange(300.0)[::-1] % (f + 1) for f in range(70)]
+        check_bins(backend, columns, mapper_for(columns, 255))
+
+
+class CopyVerbs:
+    @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.int64, "f4", "f8"])
+    def test_there_and_back(self, backend: Any, dtype: Any) -> None:
+        values = (np.random.default_rng(2).normal(size=(30, 20)) * 99).astype(dtype)
+        views = [values, values[:, 3], values[::2, ::-3], values.T, values[:0], values[4, :0]]
+        for view in views:
+            found = backend.download(backend.upload(view))
+            assert found.dtype == view.dtype and found.shape == view.shape
+            assert found.tobytes() == view.tobytes()
+        assert backend.upload(None) is None
+
+    @pytest.mark.parametrize("n_rows", [1, 2, 3000])
+    @pytest.mark.parametrize("n_outputs", [1, 3])
+    def test_values_that_repeat_themselves(self, backend: Any, n_outputs: int, n_rows: int) -> None:
+        """Every row one value, every row the same, and one value everywhere."""
+        first = np.array([0.25, -0.0, -7.5])[:n_outputs, None]
+        row = np.random.default_rng(3).normal(size=n_rows)
+        shape = (n_outputs, n_rows)
+        views = [np.broadcast_to(first, shape), np.broadcast_to(row, shape)]
+        views += [np.broadcast_to(np.float32(-0.0), shape), np.broadcast_to(1.5, n_rows)]
+        for view in views:
+            found = backend.download(backend.upload(view))
+            assert found.shape == view.shape and found.tobytes() == view.tobytes()
+
+    @pytest.mark.parametrize("n_rows", [0, 1, 2, 3000])
+    def test_repeated_scores_take_a_tree(self, backend: Any, n_rows: int) -> None:
+        """They are the backend's own, also where so few rows need not be repeated."""
+        mapper = mapper_of([2], [False])
+        matrix = backend.bin_columns([np.zeros(n_rows)], mapper)
+        scores = backend.upload(np.broadcast_to(np.array([[0.25], [1.5]]), (2, n_rows)))
+        backend.add_tree(scores[1], matrix, leaf_tree(np.array([0.5])))
+        found = backend.download(scores)
+        assert np.all(found[0] == 0.25) and np.all(found[1] == 2.0)
+
+
+LIMITS = [(8, 1, 2), (8, 3, 6), (8, 127, 254), (16, 32767, 900), (32, 2**23 - 1, 2**24 - 2)]
+
+
+class RowVerbs:
+    @pytest.mark.parametrize("runs", sorted(RUNS))
+    @pytest.mark.parametrize("stochastic", [False, True])
+    @pytest.mark.parametrize("limits", LIMITS)
+    def test_quantize(
+        self, backend: Any, limits: tuple[int, int, int], stochastic: bool, runs: str
+    ) -> None:
+        half_bits, grad_limit, hess_limit = limits
+        rng = np.random.default_rng(4)
+        grad = rng.normal(size=N_ROWS).astype(np.float32)
+        hess = rng.random(N_ROWS).astype(np.float32)
+        grad[:9], hess[:9] = [0.0, -0.0, 1.2e-38, -1.2e-38, 1e-30, 0.5, -0.5, 90.0, -90.0], 0.0
+        inverse = (grad_limit / 5.0, hess_limit / float(hess.max()))
+        bounds = (grad_limit, hess_limit)
+        rounding = Rounding(*inverse, *bounds, half_bits, 12345678901234567890, stochastic)
+        for h in (hess, None):
+            expected = REFERENCE.quantize(grad, h, rounding, RUNS[runs])
+            mine = [backend.upload(values) for values in (grad, h)]
+            found = backend.quantize(*mine, rounding, RUNS[runs])
+            raw = pack_rows(*expected.values.T.tolist(), half_bits)
+            assert backend.download(found.values).tobytes() == raw.tobytes()
+            assert found.totals == expected.totals
+
+    def test_quantize_no_rows(self, backend: Any) -> None:
+        """A rank may hold none."""
+        nothing = backend.upload(np.zeros(0, dtype=np.float32))
+        found = backend.quantize(nothing, nothing, Rounding(1.0, 1.0, 1, 2, 8, 1, True), one_run(0))
+        assert len(found.values) == 0 and found.totals.tolist() == [(0, 0, 0, 0)]
+
+    @pytest.mark.parametrize("runs", sorted(RUNS))
+    def test_select_rows(self, backend: Any, runs: str) -> None:
+        samples = [(987654321, int(share * 2**64)) for share in (0.0, 0.001, 0.3, 0.97)]
+        for sample in [None, *samples, (5, 2**64 - 1)]:
+            expected = REFERENCE.select_rows(RUNS[runs], sample)
+            found = backend.download(backend.select_rows(RUNS[runs], sample))
+            assert found.dtype == np.int32
+            np.testing.assert_array_equal(found, expected)
+
+    def test_select_no_rows(self, backend: Any) -> None:
+        for sample in (None, (1, 2**63)):
+            assert len(backend.select_rows(one_run(0), sample)) == 0
