@@ -59,6 +59,9 @@ class FaultyComm:
                 _misbehave(fault)
         return getattr(self._comm, name)
 
+    def sum_histograms(self, *args: Any) -> None:
+        Comm.sum_histograms(self, *args)  # by the collectives of this one, not the passed-on ones
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("_comm", "_calls", "_trap"):
             self.__dict__[name] = value
