@@ -63,7 +63,7 @@ def start_tree(
 ) -> TreeWork:
     """A tree on packed rows of which nothing else is known; it may look at all features."""
     allowed = np.ones(pool.matrix.mapper.n_features, dtype=np.uint8)
-    packed = PackedRows(values, records(ROW_TOTALS, 1)[0])
+    packed = PackedRows(values, records(ROW_TOTALS, 1))
     inputs = TreeInputs(packed, rows, allowed, PLAIN_RULES, False)
     work: TreeWork = backend.start_tree(pool, inputs._replace(**changes))
     return work

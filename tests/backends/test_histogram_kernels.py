@@ -51,9 +51,7 @@ def expected_sums(case: BinnedCase, integers: I64, rows: NDArray[Any]) -> list[t
     reference = ReferenceBackend()
     pool = reference.new_pool(case.reference, 1, 64)
     allowed = np.ones(case.mapper.n_features, dtype=np.uint8)
-    inputs = TreeInputs(
-        PackedRows(integers, records(ROW_TOTALS, 1)[0]), rows, allowed, PLAIN, False
-    )
+    inputs = TreeInputs(PackedRows(integers, records(ROW_TOTALS, 1)), rows, allowed, PLAIN, False)
     builds = builds_of([(0, len(rows), 0, 64, 64, 1)])
     plan = SearchPlan(builds, records(SUBTRACTION, 0), records(SEARCH_NODE, 0))
     reference.start_tree(pool, inputs).search(plan)

@@ -56,7 +56,7 @@ class Search:
         backend = ReferenceBackend()
         pool = backend.new_pool(self.matrix(backend), len(self.nodes), 64)
         pool.storage[:] = self.nodes
-        no_rows = PackedRows(np.zeros((1, 2), dtype=np.int64), records(ROW_TOTALS, 1)[0])
+        no_rows = PackedRows(np.zeros((1, 2), dtype=np.int64), records(ROW_TOTALS, 1))
         rows = np.zeros(1, dtype=np.int32)
         inputs = TreeInputs(no_rows, rows, self.may_split(), self.rules, False)
         return backend.start_tree(pool, inputs).find(self.records(64), self.range)
