@@ -7,9 +7,11 @@
 #include <type_traits>
 #include <vector>
 
+#include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
 #include "common/parallel.h"
+#include "gain.h"
 #include "math.h"
 #include "tiles.h"
 
@@ -141,6 +143,23 @@ RecordArray leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float>
   return to_records(sums);
 }
 
+// -soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature; and H itself.
+nb::tuple leaf_values(const Records<GradientSums>& sums, double grad_unit, double hess_unit,
+                      double reg_alpha, double reg_lambda, double learning_rate) {
+  const size_t n_leaves = sums.items.size();
+  std::vector<double> values, hessians;
+  for (const GradientSums& leaf : sums.items) {
+    const double grad = static_cast<double>(leaf.grad) * grad_unit;
+    const double hess = static_cast<double>(leaf.hess) * hess_unit;
+    const double curvature = hess + reg_lambda;
+    const double size = curvature > 0.0 ? -soften(grad, reg_alpha) / curvature : 0.0;
+    values.push_back(size * learning_rate + 0.0);  // + 0.0: a zero leaf is +0, never -0
+    hessians.push_back(hess);
+  }
+  return nb::make_tuple(to_numpy(std::move(values), {n_leaves}),
+                        to_numpy(std::move(hessians), {n_leaves}));
+}
+
 void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int64_t n_leaves,
                      Vector<const double> values, int n_threads, int simd) {
   const int64_t n_rows = scores.shape(0);
@@ -202,6 +221,8 @@ void init_leaves(nb::module_& m) {
   m.def("leaf_sums", &leaf_sums, "leaf_of"_a, "n_leaves"_a, "grad"_a, "hess"_a.none(),
         "grad_unit"_a, "hess_unit"_a, "n_threads"_a, "simd"_a,
         "Fixed-point GradientSums of each leaf; without hess every row counts one.");
+  m.def("leaf_values", &leaf_values, "sums"_a, "grad_unit"_a, "hess_unit"_a, "reg_alpha"_a,
+        "reg_lambda"_a, "learning_rate"_a, "The value and the hessian of each leaf.");
   m.def("add_leaf_values", &add_leaf_values, "scores"_a, "leaf_of"_a, "n_leaves"_a, "values"_a,
         "n_threads"_a, "simd"_a, "Adds the value of its leaf to each row's score.");
   m.def("add_tree", &add_tree, "scores"_a, "columns"_a, "splits"_a, "values"_a, "rows"_a.none(),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from bitgrove import _core
+from bitgrove.backends.base import LeafRule, LeafSums
+from bitgrove.backends.core_tree import CoreTree
+from bitgrove.backends.reference.tree import ReferenceTree
 from bitgrove.kernels.plans import GRADIENT_SUMS
-from bitgrove.params import resolve
-from bitgrove.training.refit import LeafSums, leaf_values
 from kernel_cases import SIMD
 
 
@@ -68,13 +71,14 @@ def test_values_of_other_leaves_are_refused() -> None:
     assert not scores.any()
 
 
+@pytest.mark.parametrize("tree", [CoreTree, ReferenceTree])
 @pytest.mark.parametrize("reg_alpha", [0.0, 0.5])
-def test_leaf_values(reg_alpha: float) -> None:
+def test_leaf_values(tree: Any, reg_alpha: float) -> None:
     """-soft(G) / (H + lambda) * learning rate; no curvature, no value; a zero is never negative."""
-    params = resolve({"reg_alpha": reg_alpha, "reg_lambda": 0.25, "learning_rate": 0.1})
     integers = np.array([[12, 7], [-12, 7], [0, 7], [1, 3], [-1, 3], [5, -1]])
     sums = np.array([tuple(pair) for pair in integers.tolist()], dtype=GRADIENT_SUMS)
-    values, hess = leaf_values(LeafSums(sums, 0.25, 0.5), params)
+    rule = LeafRule(reg_alpha, reg_lambda=0.25, learning_rate=0.1)
+    values, hess = tree.leaf_values(None, LeafSums(sums, 0.25, 0.5), rule)  # of no tree
     expected = []
     for g, h in (integers * [0.25, 0.5]).tolist():
         pull = max(abs(g) - reg_alpha, 0.0)

@@ -115,6 +115,22 @@ class Exchange(Protocol):
         """The SplitInfos of the nodes, the same on all ranks."""
 
 
+class LeafSums(NamedTuple):
+    """Gradient and hessian of each leaf: integers, and what one of them is worth."""
+
+    integers: Records  # GradientSums
+    grad_unit: float
+    hess_unit: float
+
+
+class LeafRule(NamedTuple):
+    """What turns the sums of a leaf into its value."""
+
+    reg_alpha: float
+    reg_lambda: float
+    learning_rate: float
+
+
 class GrownTree(NamedTuple):
     """A tree without leaf values: splits in best-first order, leaves with their row ranges."""
 
@@ -163,6 +179,10 @@ class TreeWork(ABC):
     @abstractmethod
     def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Records:
         """Fixed-point GradientSums of the original gradients times their units, by leaf."""
+
+    @abstractmethod
+    def leaf_values(self, sums: LeafSums, rule: LeafRule) -> tuple[F64, F64]:
+        """-soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature; and H."""
 
     @abstractmethod
     def add_tree(self, scores: Any, tree: Tree) -> None:

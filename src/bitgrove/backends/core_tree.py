@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import Exchange, HistogramPool, TreeWork
+from bitgrove import _core
+from bitgrove.backends.base import Exchange, HistogramPool, LeafRule, LeafSums, TreeWork
 from bitgrove.kernels.plans import Records
 
+F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 
@@ -53,6 +55,10 @@ class CoreTree(TreeWork):
             self._core.grow(frontier, alpha, missing_bin)
         else:
             super().grow(frontier, alpha, missing_bin, exchange)
+
+    def leaf_values(self, sums: LeafSums, rule: LeafRule) -> tuple[F64, F64]:
+        values, hess = _core.leaf_values(*sums, *rule)
+        return values, hess
 
     def divide(self, divisions: Records) -> Records:
         left: Records = self._core.divide(divisions)

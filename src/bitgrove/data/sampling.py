@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,10 +26,15 @@ def row_sample(params: TrainParams, iteration: int) -> tuple[int, int] | None:
     return key, int(params.subsample * 2.0**64)
 
 
+@cache
+def _all_features(n_features: int) -> NDArray[np.uint8]:
+    return np.ones(n_features, dtype=np.uint8)
+
+
 def feature_sample(params: TrainParams, tree: int, n_features: int) -> NDArray[np.uint8]:
     """1 for each feature the tree may use: the ones with the smallest hashes."""
     if params.colsample_bytree >= 1.0:
-        return np.ones(n_features, dtype=np.uint8)
+        return _all_features(n_features)
     n_kept = max(1, round(params.colsample_bytree * n_features))
     key = hash_key(params.random_state, _FEATURES, tree)
     order = sorted(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends import Backend, BinnedMatrix, make_backend
-from bitgrove.backends.base import Gradients, OutputGradients, Sample, make_targets
+from bitgrove.backends.base import Gradients, LeafRule, OutputGradients, Sample, make_targets
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
@@ -31,7 +31,7 @@ from bitgrove.params import TrainParams, model_params
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import counts_magnitudes, quantize
-from bitgrove.training.refit import finish_tree, integer_leaf_sums, leaf_values, original_leaf_sums
+from bitgrove.training.refit import finish_tree, integer_leaf_sums, original_leaf_sums
 
 
 @dataclass
@@ -72,6 +72,7 @@ class Booster:
         self.targets = make_targets(self.backend, self.objective, label, weight, group)
         self.base_score = self.objective.base_scores(label, weight, comm)
         self.scores = start_scores(self.backend, self.base_score, dataset.n_rows)
+        self.leaf_rule = LeafRule(params.reg_alpha, params.reg_lambda, params.learning_rate)
         self.trees: list[Tree] = []
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
@@ -107,12 +108,13 @@ class Booster:
             sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
-        tree = finish_tree(grown, *leaf_values(sums, params))
+        tree = finish_tree(grown, *work.leaf_values(sums, self.leaf_rule))
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
-        used = zip(LOCAL_WIDTHS, grown.widths_used, strict=True)
-        self.info.accumulator_widths.update({str(width): n for width, n in used if n})
+        for width, n_built in zip(LOCAL_WIDTHS, grown.widths_used, strict=True):
+            if n_built:
+                self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
         return tree
 

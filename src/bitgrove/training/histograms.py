@@ -33,19 +33,16 @@ class WidthPlan:
 
     def __init__(self, quantized: QuantizedGradients) -> None:
         grad_limit, hess_limit = max(quantized.grad_limit, 1), max(quantized.hess_limit, 1)
+        abs_grad, hess = quantized.abs_grad_sum, quantized.hess_sum
         self._rows_that_fit, self._most_rows = {}, {}
         for width, (grad_range, hess_range) in _RANGES.items():
             fitting = min(grad_range // grad_limit, hess_range // hess_limit)
-            # All rows there are, if all of them together fit.
-            all_fit = quantized.abs_grad_sum <= grad_range and quantized.hess_sum <= hess_range
             self._rows_that_fit[width] = fitting
+            # All rows there are, if all of them together fit.
+            all_fit = abs_grad <= grad_range and hess <= hess_range
             self._most_rows[width] = ALL_ROWS if all_fit else min(fitting, ALL_ROWS)
-        self.limits = _core.WidthLimits(
-            total_rows=[self._most_rows[w] for w in TOTAL_WIDTHS],
-            local_rows=[self._most_rows[w] for w in LOCAL_WIDTHS],
-            block_rows=BLOCK_ROWS,
-            least_block_rows=LEAST_BLOCK_ROWS,
-        )
+        local_rows = list(self._most_rows.values())  # from 8 bits on; totals from 16
+        self.limits = _core.WidthLimits(local_rows[1:], local_rows, BLOCK_ROWS, LEAST_BLOCK_ROWS)
 
     def rows_that_fit(self, width: int) -> int:
         """How many rows, whichever they are, cannot overflow a sum of this width."""

@@ -1,34 +1,23 @@
-"""Leaf values and the finished Tree.
+"""The sums that leaf values come from, and the finished Tree.
 
-Receives a GrownTree; returns a Tree whose values are -G / (H + lambda) times the learning rate,
-from the original float32 gradients (refit; summed in int64 fixed point) or from the integer sums.
+Receives a GrownTree; returns the sums of its leaves, of the original float32 gradients (refit, in
+int64 fixed point) or of the integers, and with the values that a backend made of them, a Tree.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.fixed_point import unit_exponent
-from bitgrove.backends.base import GrownTree, OutputGradients, TreeWork
+from bitgrove.backends.base import GrownTree, LeafSums, OutputGradients, TreeWork
 from bitgrove.distributed.comm import Comm, sum_records
-from bitgrove.kernels.plans import Records
 from bitgrove.model.tree import Tree
-from bitgrove.params import TrainParams
 from bitgrove.training.quantize import QuantizedGradients
 
 F64 = NDArray[np.float64]
-
-
-class LeafSums(NamedTuple):
-    """Gradient and hessian of each leaf: integers, and what one of them is worth."""
-
-    integers: Records  # GradientSums
-    grad_unit: float
-    hess_unit: float
 
 
 def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> LeafSums:
@@ -51,20 +40,6 @@ def original_leaf_sums(
     local = work.leaf_sums(gradients.grad, gradients.hess, to_integers)
     back = (math.ldexp(1.0, -exponents[0]), math.ldexp(1.0, -exponents[1]))
     return LeafSums(sum_records(comm, local), *back)
-
-
-def leaf_values(sums: LeafSums, params: TrainParams) -> tuple[F64, F64]:
-    """-soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature; and H itself."""
-    grad = sums.integers["grad"] * sums.grad_unit
-    hess = sums.integers["hess"] * sums.hess_unit
-    if params.reg_alpha > 0.0:
-        grad = np.copysign(np.maximum(np.abs(grad) - params.reg_alpha, 0.0), grad)
-    curvature = hess + params.reg_lambda
-    if curvature.min() > 0.0:
-        size = -grad / curvature
-    else:
-        size = np.divide(-grad, curvature, out=np.zeros_like(grad), where=curvature > 0.0)
-    return size * params.learning_rate + 0.0, hess  # + 0.0: a zero leaf is +0, never -0
 
 
 def finish_tree(grown: GrownTree, values: F64, hess: F64) -> Tree:

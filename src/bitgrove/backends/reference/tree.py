@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import Exchange, RootSums, TreeInputs, TreeWork
+from bitgrove.backends.base import (
+    Exchange,
+    LeafRule,
+    LeafSums,
+    RootSums,
+    TreeInputs,
+    TreeWork,
+)
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.reference.search import leaf_score, search_feature
 from bitgrove.data.binning import BinMapper
@@ -133,6 +140,14 @@ class ReferenceTree(TreeWork):
             leaf["grad"] = _fixed_sum(grad[rows], units[0])
             leaf["hess"] = len(rows) if hess is None else _fixed_sum(hess[rows], units[1])
         return sums
+
+    def leaf_values(self, sums: LeafSums, rule: LeafRule) -> tuple[F64, F64]:
+        grad = sums.integers["grad"] * sums.grad_unit
+        hess = sums.integers["hess"] * sums.hess_unit
+        grad = np.copysign(np.maximum(np.abs(grad) - rule.reg_alpha, 0.0), grad)
+        curvature = hess + rule.reg_lambda
+        size = np.divide(-grad, curvature, out=np.zeros_like(grad), where=curvature > 0.0)
+        return size * rule.learning_rate + 0.0, hess  # + 0.0: a zero leaf is +0, never -0
 
     def add_tree(self, scores: F64, tree: Tree) -> None:
         for rows, value in zip(self._leaves, tree.leaf_value, strict=True):
