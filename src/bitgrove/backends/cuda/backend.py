@@ -136,12 +136,11 @@ class CudaBackend:
         scales = map(float, (r.inverse_grad, r.inverse_hess, r.grad_limit, r.hess_limit))
         how, kernel = (*scales, r.key), f"quantize_{r.half_bits}"
         for run in runs:
-            n_rows = run.end - run.begin
-            hess_of_run = None if hess is None else hess[run.rows]
-            data = (address_of(grad[run.rows]), address_of(hess_of_run))
+            n_rows, first = run.end - run.begin, run.begin
+            data = (address_of(grad, first), address_of(hess, first))
             noise = (run.first, int(r.stochastic), n_rows)
-            out = address_of(packed[run.rows])
-            device.launch("quantize", kernel, device.grid(n_rows), *data, *how, *noise, out, totals)
+            out = (address_of(packed, first), totals)
+            device.launch("quantize", kernel, device.grid(n_rows), *data, *how, *noise, *out)
         return PackedRows(packed, device.mailbox.fetch(totals, (1,), ROW_TOTALS))
 
     @on_device
@@ -156,7 +155,7 @@ class CudaBackend:
             selected = device.memory.empty(n_rows, np.uint8)
             for run in runs:
                 n = run.end - run.begin
-                args = (sample[0], run.first, sample[1], n, address_of(selected[run.rows]))
+                args = (sample[0], run.first, sample[1], n, address_of(selected, run.begin))
                 device.launch("quantize", "sample_rows", (blocks_of(n), 1), *args)
             return device.cupy.flatnonzero(selected).astype(np.int32)
 

@@ -45,9 +45,9 @@ class Pool:
 POOL = Pool()
 
 
-def address_of(array: Any) -> int:
-    """Where a device array starts; 0, a null pointer, for None."""
-    return 0 if array is None else int(array.data.ptr)
+def address_of(array: Any, first: int = 0) -> int:
+    """Where an item of a contiguous device array lies; 0, a null pointer, for None."""
+    return 0 if array is None else int(array.data.ptr) + first * int(array.itemsize)
 
 
 class DeviceMemory:

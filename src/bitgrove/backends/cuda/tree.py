@@ -191,15 +191,13 @@ class CudaTreeWork(CoreTree):
         return super().divide(divisions)
 
     def set_leaves(self, begins: I64, ends: I64) -> None:
-        self._begins, self._ends = begins, ends  # its kernels read row lists
-
-    def _leaf_grid(self) -> tuple[int, int]:
-        """Blocks for the kernels over leaves: every leaf is cut into the same number of parts."""
-        sizes = self._ends - self._begins
+        """The kernels over leaves read row lists; every leaf is cut into as many parts."""
+        self._begins, self._ends = begins, ends
+        sizes = ends - begins
         n_rows, largest = int(sizes.sum()), int(sizes.max())
         part_rows = min(max(n_rows // _ENOUGH_BLOCKS, _LEAST_PART), _MOST_PART)
         n_parts = max(n_rows // (len(sizes) * part_rows), largest // _LARGEST_PART, 1)
-        return len(sizes), min(n_parts, _MOST_PARTS)
+        self._leaf_grid = (len(sizes), min(n_parts, _MOST_PARTS))
 
     @on_device
     def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Records:
@@ -207,7 +205,7 @@ class CudaTreeWork(CoreTree):
         *ranges, sums = self.device.mailbox.send(self._begins, self._ends, zeros)
         rows = (address_of(self._inputs.rows), *ranges)
         data = (address_of(grad), address_of(hess), *map(float, units), sums)
-        self.device.launch("leaves", "leaf_sums", self._leaf_grid(), *rows, *data)
+        self.device.launch("leaves", "leaf_sums", self._leaf_grid, *rows, *data)
         return self.device.mailbox.fetch(sums, zeros.shape, GRADIENT_SUMS)
 
     @on_device
@@ -215,7 +213,7 @@ class CudaTreeWork(CoreTree):
         device, rows, n_rows = self.device, self._inputs.rows, len(scores)
         *ranges, values = device.mailbox.send(self._begins, self._ends, tree.leaf_value)
         args = (address_of(scores), address_of(rows), *ranges, values)
-        device.launch("leaves", "add_leaf_values", self._leaf_grid(), *args)
+        device.launch("leaves", "add_leaf_values", self._leaf_grid, *args)
         if len(rows) < n_rows:
             with device.memory.in_use():
                 out = device.cupy.ones(n_rows, dtype=np.uint8)
