@@ -5,9 +5,11 @@
 
 --other is the folder that holds the other version's package `bitgrove` with its compiled core (for
 example that of an editable install in a second clone). Each version runs in a process of its own;
-they take turns, so that whatever else the machine does meets both. This file is the workers' program,
-too, and a worker knows only its own version: the lab is imported where it is needed. A line shows the best time of
+they take turns, so that whatever else the machine does meets both. A line shows the best time of
 each, best over best, and the median of the ratios of neighbouring runs.
+
+This file is the workers' program, too. A worker knows only its own version of the library: the lab
+is imported where it is needed.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows = tuple[NDArray[Any], NDArray[Any]]
+Params = dict[str, Any]
 _BINARY = {"objective": "binary", "gradient_bits": 3}
 
 
@@ -106,15 +109,15 @@ def work() -> None:
             continue
         started = time.perf_counter()
         model = bitgrove.train(asked["params"], bitgrove.Dataset(X, y) if asked["whole"] else data)
-        seconds = time.perf_counter() - started if asked["whole"] else model.info.seconds["train"]
+        seconds = time.perf_counter() - started
+        if not asked["whole"]:
+            assert model.info is not None, "train() measures"
+            seconds = model.info.seconds["train"]
         ms = 1e3 * seconds / asked["params"]["n_estimators"]
         print(json.dumps([ms, model.digest()]), flush=True)
 
 
-def compare(
-    line: Line, versions: dict[str, Version], extra: dict[str, Any], turns: int
-) -> list[str]:
-    params = {**line.params, **extra}
+def compare(line: Line, versions: dict[str, Version], params: Params, turns: int) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "rows.npz")
         X, y = line.rows()
@@ -149,7 +152,7 @@ def main(words: Sequence[str]) -> int:
     versions = {"other": Version(options.other), "this": Version(here)}
     extra = {"n_jobs": options.threads} if options.device == "cpu" else {"device": "cuda"}
     chosen = [x for x in LINES[options.device] if options.lines is None or x.name in options.lines]
-    rows = [compare(line, versions, extra, options.repeats) for line in chosen]
+    rows = [compare(x, versions, {**x.params, **extra}, options.repeats) for x in chosen]
     header = ["line", "other, ms per tree", "this", "best / best", "median ratio", "same bytes"]
     print(machine(options.device), markdown_table(header, rows), sep="\n\n")
     return int(any(row[-1] != "yes" for row in rows))
