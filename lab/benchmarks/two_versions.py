@@ -74,13 +74,17 @@ LINES = {
 }
 
 
+# Not as a script: its folder would come first on the path, and hide NVIDIA's package `cuda`.
+_PROGRAM = f"import runpy; runpy.run_path({__file__!r}, run_name='__main__')"
+
+
 class Version:
     """One version of the library, in a process that waits for work."""
 
     def __init__(self, source: str) -> None:
         environment = {**os.environ, "PYTHONPATH": source}
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), "worker"],
+            [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
         )  # fmt: skip
 
