@@ -174,27 +174,27 @@ class _HistogramStopwatch(_Wrapped):
 
     def start_tree(self, pool: Any, inputs: TreeInputs) -> Any:
         work = self._backend.start_tree(pool, inputs)
-        work._core = _TimedCore(work._core, pool.matrix.mapper, self._add, self._backend.name)
+        work._verbs = _TimedVerbs(work._verbs, pool.matrix.mapper, self._add, self._backend.name)
         # The loop in Python: one call of the core for all rounds would hide the steps.
         work.grow = lambda *args: TreeWork.grow(work, *args)
         return work
 
 
-class _TimedCore:
-    """A core's tree whose histograms are built and subtracted on a stopwatch."""
+class _TimedVerbs:
+    """The core's verbs, whose histograms are built and subtracted on a stopwatch."""
 
-    def __init__(self, core: Any, mapper: Any, add: Callable[[float], None], name: str) -> None:
-        self._core, self._mapper = core, mapper
-        self.build = _timed(core.build, add, name)
-        self.subtract = _timed(core.subtract, add, name)
+    def __init__(self, verbs: Any, mapper: Any, add: Callable[[float], None], name: str) -> None:
+        self._verbs, self._mapper = verbs, mapper
+        self.build = _timed(verbs.build, add, name)
+        self.subtract = _timed(verbs.subtract, add, name)
 
     def search(self, plan: Any) -> Any:
         self.build(plan.builds)
         self.subtract(plan.subtractions, (0, int(self._mapper.bin_offset[-1])))
-        return self._core.find(plan.nodes, (0, self._mapper.n_features))
+        return self._verbs.find(plan.nodes, (0, self._mapper.n_features))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._core, name)
+        return getattr(self._verbs, name)
 
 
 def _timed(

@@ -3,7 +3,7 @@
 
 NB_MODULE(_core, m) {
   using namespace bitgrove;
-  nb::set_leak_warnings(false);  // what lives until the interpreter ends is no concern of a user
+  nb::set_leak_warnings(false);  // objects kept until the end are meant to be: no warning
   m.doc() = "C++ kernels of bitgrove; called through bitgrove.backends.cpu";
   m.def(
       "best_simd", [] { return static_cast<int>(best_simd()); },

@@ -36,28 +36,35 @@ void launch(const Stream& stream, const Kernel& kernel, std::pair<int64_t, int64
   stream.launch_raw(kernel, {grid.first, grid.second}, addresses.data());
 }
 
-RecordArray divide(CudaTree& tree, const Records<Division>& divisions) {
-  std::vector<RowCounts> left;
-  {
-    nb::gil_scoped_release release;
-    left = tree.divide(divisions.items);
-  }
-  return to_records(left);
+// A verb that waits for the GPU lets other Python threads run meanwhile.
+template <class Verb>
+auto without_gil(Verb&& verb) {
+  nb::gil_scoped_release release;
+  return verb();
 }
 
-void build(CudaTree& tree, const Records<Build>& builds) { tree.build(builds.items); }
+void build(CudaTree& tree, const Records<Build>& builds) {
+  without_gil([&] { tree.build(builds.items); });
+}
 
 void subtract(CudaTree& tree, const Records<Subtraction>& subtractions,
               std::pair<int64_t, int64_t> bins) {
-  tree.subtract(subtractions.items, bins.first, bins.second);
+  without_gil([&] { tree.subtract(subtractions.items, bins.first, bins.second); });
 }
 
 RecordArray find(CudaTree& tree, const Records<SearchNode>& nodes,
                  std::pair<int64_t, int64_t> features) {
-  return to_records(tree.find(nodes.items, features.first, features.second));
+  return to_records(
+      without_gil([&] { return tree.find(nodes.items, features.first, features.second); }));
 }
 
-RecordArray search(CudaTree& tree, const SearchPlan& plan) { return to_records(tree.search(plan)); }
+RecordArray search(CudaTree& tree, const SearchPlan& plan) {
+  return to_records(without_gil([&] { return tree.search(plan); }));
+}
+
+RecordArray divide(CudaTree& tree, const Records<Division>& divisions) {
+  return to_records(without_gil([&] { return tree.divide(divisions.items); }));
+}
 
 void grow(CudaTree& tree, Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
   require(static_cast<int64_t>(missing_bin.shape(0)) == tree.matrix.n_features,
@@ -145,6 +152,7 @@ void init_cuda(nb::module_& m) {
         "n_processors"_a, "How a GPU divides builds into blocks of rows.");
   nb::class_<CudaTree>(m, "CudaTree", "One tree on a GPU: the verbs on its arrays.")
       .def(nb::init<>())
+      .def("copy", [](const CudaTree& tree) { return tree; })
       .def_rw("stream", &CudaTree::stream)
       .def_rw("kernels", &CudaTree::kernels)
       .def_rw("matrix", &CudaTree::matrix)
@@ -153,6 +161,8 @@ void init_cuda(nb::module_& m) {
       .def_rw("packed_rows", &CudaTree::packed_rows)
       .def_rw("rows", &CudaTree::rows)
       .def_rw("allowed", &CudaTree::allowed)
+      .def_rw("n_slots", &CudaTree::n_slots)
+      .def_rw("n_listed", &CudaTree::n_listed)
       .def_rw("half_bits", &CudaTree::half_bits)
       .def_rw("wide", &CudaTree::wide)
       .def_rw("n_processors", &CudaTree::n_processors)

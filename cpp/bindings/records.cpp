@@ -14,6 +14,7 @@ constexpr const char* format_of() {
   if constexpr (std::is_same_v<T, int32_t>) return "<i4";
   if constexpr (std::is_same_v<T, uint32_t>) return "<u4";
   if constexpr (std::is_same_v<T, uint8_t>) return "u1";
+  static_assert(sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8, "a field of another type");
 }
 
 struct Field {
@@ -99,7 +100,7 @@ BG_DTYPE_OF(HistogramPart)
 BG_DTYPE_OF(BinnedSplit)
 BG_DTYPE_OF(ForestSplit)
 
-std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype) {
+std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype, size_t alignment) {
   if (!array.attr("dtype").equal(dtype) || nb::cast<int>(array.attr("ndim")) != 1)
     throw nb::type_error("an array of other records");
   Py_buffer view;
@@ -108,6 +109,9 @@ std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype) {
   const std::span<const std::byte> bytes{static_cast<const std::byte*>(view.buf),
                                          static_cast<size_t>(view.len)};
   PyBuffer_Release(&view);
+  // NumPy calls every address of a packed record aligned.
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % alignment != 0)
+    throw nb::type_error("records at an odd address");
   return bytes;
 }
 
@@ -129,6 +133,8 @@ void init_records(nb::module_& m) {
   nb::dict constants;
 #define BG_CONSTANT(NAME) constants[#NAME] = NAME
   BG_CONSTANT(DEFAULT_LEFT_BIT);
+  BG_CONSTANT(MAGNITUDE_SHIFT);
+  BG_CONSTANT(MAGNITUDE_BUCKETS);
   BG_CONSTANT(THREADS);
   BG_CONSTANT(PARTITION_THREADS);
   BG_CONSTANT(BUILD_THREADS);

@@ -28,8 +28,8 @@ struct Records {
   std::span<const Record> items;
 };
 
-// The memory of a one-dimensional, contiguous array of that dtype; TypeError for any other.
-std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype);
+// The memory of a one-dimensional, contiguous, aligned array of that dtype; TypeError for others.
+std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype, size_t alignment);
 
 RecordArray new_records(const void* records, size_t n_records, size_t record_bytes,
                         nb::handle dtype);
@@ -49,7 +49,8 @@ struct type_caster<bitgrove::Records<Record>> {
 
   bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
     try {
-      const auto bytes = bitgrove::record_bytes(source, bitgrove::dtype_of<Record>());
+      const auto bytes =
+          bitgrove::record_bytes(source, bitgrove::dtype_of<Record>(), alignof(Record));
       value.owner = borrow(source);
       value.items = {reinterpret_cast<const Record*>(bytes.data()), bytes.size() / sizeof(Record)};
       return true;

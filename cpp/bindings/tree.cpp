@@ -8,6 +8,7 @@
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "common/plan_checks.h"
 #include "tree/rounds.h"
 
 namespace bitgrove {
@@ -99,8 +100,7 @@ void subtract(const BoundTree& self, const Records<Subtraction>& subtractions,
 RecordArray find(const BoundTree& self, const Records<SearchNode>& nodes,
                  std::pair<int, int> features) {
   const auto [first, last] = features;
-  require(0 <= first && first <= last && last <= self.tree.features.n_features,
-          "bad feature range");
+  check_features(first, last, self.tree.features.n_features);
   return to_records(self.tree.find(nodes.items, first, last));
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "common/plan_checks.h"
 #include "tiles.h"
 #include "tree/splits.h"
 
@@ -36,6 +37,7 @@ BlockPlan plan_blocks(std::span<const Build> builds, int half_bits, int64_t n_ti
   int64_t n_rows = 0;
   bool narrow = true;
   for (const Build& step : builds) {
+    require(step.block_rows > 0, "a build needs rows per block");
     const int64_t size = step.end - step.begin;
     n_rows += size;
     narrow =
@@ -86,6 +88,7 @@ void CudaTree::watch(const Ready& ready) const {
 
 std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
   const auto n_nodes = static_cast<int64_t>(divisions.size());
+  for (const Division& step : divisions) check_division(step, n_listed, matrix.n_features);
   if (n_nodes > buffers.n_nodes)
     throw std::length_error("more nodes than the buffers have room for");
   auto* left = host_pointer<int64_t>(buffers.host_left);
@@ -133,6 +136,10 @@ void CudaTree::launch_builds(const BlockPlan& plan, DeviceAddress builds,
 }
 
 BlockPlan CudaTree::blocks_for(std::span<const Build> builds) const {
+  for (const Build& step : builds) {
+    check_build(step, n_listed);
+    check_slot(step.slot, n_slots);
+  }
   return plan_blocks(builds, half_bits, TileView::n_tiles(static_cast<int>(matrix.n_features)),
                      n_processors);
 }
@@ -149,6 +156,11 @@ void CudaTree::build(std::span<const Build> builds) {
 
 void CudaTree::subtract(std::span<const Subtraction> subtractions, int64_t first_bin,
                         int64_t last_bin) {
+  check_bins(first_bin, last_bin, matrix.n_bins);
+  for (const Subtraction& step : subtractions) {
+    check_slot(step.parent_slot, n_slots);
+    check_slot(step.built_slot, n_slots);
+  }
   const int64_t per_bin = wide ? 2 : 1,
                 parts = blocks_of((last_bin - first_bin) * per_bin, SLOT_PART);
   const int64_t n_blocks = static_cast<int64_t>(subtractions.size()) * parts;
@@ -185,6 +197,8 @@ std::vector<SplitInfo> CudaTree::found_splits(int64_t n_nodes) const {
 std::vector<SplitInfo> CudaTree::find(std::span<const SearchNode> nodes, int64_t first,
                                       int64_t last) {
   const auto n_nodes = static_cast<int64_t>(nodes.size());
+  check_features(first, last, matrix.n_features);
+  for (const SearchNode& node : nodes) check_slot(node.slot, n_slots);
   if (first == last) return std::vector<SplitInfo>(n_nodes, NO_SPLIT);  // more ranks than features
   std::vector<SearchNode> complete(nodes.begin(), nodes.end());
   for (SearchNode& node : complete) node.sibling = -1;  // was taken away already

@@ -52,8 +52,9 @@ class CudaTree {
   DeviceMatrix matrix;
   TreeBuffers buffers;
   DeviceAddress pool = 0, packed_rows = 0, rows = 0, allowed = 0;
-  int half_bits = 8;  // of the packed rows
-  bool wide = false;  // 64 + 64 bits per bin of the pool
+  int64_t n_slots = 0, n_listed = 0;  // of the pool, and of the row list
+  int half_bits = 8;                  // of the packed rows
+  bool wide = false;                  // 64 + 64 bits per bin of the pool
   int n_processors = 1;
   GainRules rules{};
 
@@ -63,7 +64,7 @@ class CudaTree {
   void subtract(std::span<const Subtraction> subtractions, int64_t first_bin, int64_t last_bin);
   // The best splits among the features [first, last).
   std::vector<SplitInfo> find(std::span<const SearchNode> nodes, int64_t first, int64_t last);
-  // A whole plan of the frontier, with the subtractions done on the way of the search.
+  // A whole plan of the frontier; the kernel that finds splits subtracts while it loads the bins.
   std::vector<SplitInfo> search(const SearchPlan& plan);
 
  private:

@@ -1,4 +1,4 @@
-// See cuda_driver.h.
+// See driver.h.
 #include "cuda/driver.h"
 
 #include <dlfcn.h>

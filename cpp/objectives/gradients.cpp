@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "common/parallel.h"
+#include "plans.h"
 
 namespace bitgrove {
 namespace {
@@ -150,15 +151,15 @@ void gradients(const std::string& loss, Matrix<const double> scores, Vector<cons
 
 // How many |x| fall into each of 2,048 buckets of exponent and three mantissa bits.
 void count_magnitudes(Vector<const float> values, Vector<int64_t> counts, int n_threads) {
-  require(counts.shape(0) == 2048, "counts must have 2048 entries");
+  require(counts.shape(0) == MAGNITUDE_BUCKETS, "counts must have an entry for each bucket");
   const float* data = values.data();
   int64_t* total = counts.data();
-  std::fill_n(total, 2048, 0);
+  std::fill_n(total, MAGNITUDE_BUCKETS, 0);
   nb::gil_scoped_release release;
   parallel_rows(values.shape(0), n_threads, [&](int64_t begin, int64_t end) {
-    std::vector<int64_t> local(2048);
-    for (int64_t i = begin; i < end; ++i) ++local[magnitude_bits(data[i]) >> 20];
-    for (int b = 0; b < 2048; ++b)
+    std::vector<int64_t> local(MAGNITUDE_BUCKETS);
+    for (int64_t i = begin; i < end; ++i) ++local[magnitude_bits(data[i]) >> MAGNITUDE_SHIFT];
+    for (int b = 0; b < MAGNITUDE_BUCKETS; ++b)
       if (local[b])
         std::atomic_ref<int64_t>(total[b]).fetch_add(local[b], std::memory_order_relaxed);
   });

@@ -13,6 +13,7 @@
 
 #include "bindings/rooms.h"
 #include "common/parallel.h"
+#include "common/plan_checks.h"
 #include "common/widths.h"
 
 namespace bitgrove {
@@ -221,9 +222,7 @@ std::vector<Node> nodes_of(std::span<const Build> plan, const PoolView& pool,
   const int64_t n_bins = source.layout->n_bins();
   std::vector<Node> nodes;
   for (const Build& step : plan) {
-    require(0 <= step.begin && step.begin <= step.end && step.end <= source.n_listed &&
-                step.block_rows > 0,
-            "bad node range");
+    check_build(step, source.n_listed);
     require(is_width(step.local_width) && step.local_width <= step.total_width, "bad widths");
     nodes.push_back({step, pool.slot(step.slot, n_bins, step.total_width)});
   }
@@ -273,7 +272,7 @@ void subtract_step(const Subtraction& step, const PoolView& pool, BinRange bins,
 }  // namespace
 
 uint8_t* PoolView::slot(int64_t index, int64_t n_bins, int width) const {
-  require(index >= 0 && index < n_slots, "slot out of range");
+  check_slot(index, n_slots);
   require(is_total_width(width) && n_bins * (width / 4) <= slot_bytes, "bad widths");
   return data + index * slot_bytes;
 }

@@ -19,6 +19,7 @@
 
 #include "bindings/rooms.h"
 #include "common/parallel.h"
+#include "common/plan_checks.h"
 #include "common/widths.h"
 #include "tiles.h"
 
@@ -254,10 +255,7 @@ std::vector<RowCounts> divide_rows(std::span<const Division> plan, const Partiti
   std::vector<NodeRows> nodes;
   std::vector<Split> splits;
   for (const Division& step : plan) {
-    require(0 <= step.begin && step.begin <= step.first_zero && step.first_zero <= step.end &&
-                step.end <= source.n_listed,
-            "bad node range");
-    require(0 <= step.feature && step.feature < source.n_features, "feature out of range");
+    check_division(step, source.n_listed, source.n_features);
     nodes.push_back({step.begin, step.first_zero, step.end});
     splits.push_back({source.columns + step.feature * source.column_stride,
                       static_cast<uint8_t>(step.bin), static_cast<uint8_t>(step.missing_bin),

@@ -12,6 +12,7 @@ import pytest
 
 from bitgrove import _core
 from bitgrove.kernels import plans
+from bitgrove.kernels.plans import SEARCH_NODE
 
 HEADER = (files("bitgrove") / "kernels" / "shared" / "plans.h").read_text()
 CODE = re.sub(r"//.*", "", HEADER)
@@ -83,3 +84,13 @@ def test_records_start_as_zeros() -> None:
     with pytest.raises(ValueError, match="no field"):
         plans.records(plans.BUILD, 1, slots=1)
     assert plans.no_splits(2).tolist() == [(-np.inf, 0, 0, -1, 0, 0, 0)] * 2
+
+
+def test_records_at_an_odd_address_are_refused() -> None:
+    """NumPy calls them aligned, and the core would read them as if they were."""
+    memory = np.zeros(SEARCH_NODE.itemsize + 16, dtype=np.uint8)
+    first = 1 + -memory.ctypes.data % 8
+    odd = memory[first : first + SEARCH_NODE.itemsize].view(SEARCH_NODE)
+    with pytest.raises(TypeError):
+        _core.CudaTree().find(odd, (0, 0))
+    assert len(_core.CudaTree().find(odd[:0].copy(), (0, 0))) == 0

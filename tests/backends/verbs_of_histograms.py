@@ -222,6 +222,7 @@ class FindVerbs:
         expected = twin.oracle.find(other_nodes, whole, other.oracle.pool, allowed)
         assert found.tobytes() == expected.tobytes()
         assert set(found["feature"].tolist()) <= {-1, 2, 5, 12}
+        twin.work.find(nodes, whole, twin.work.pool, allowed)
         assert twin.work.find(nodes, whole).tobytes() == before.tobytes()
 
     def test_no_feature_is_allowed(self, backend: Any) -> None:

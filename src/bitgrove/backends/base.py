@@ -9,7 +9,7 @@ backend is the oracle: every other backend must give the same bits.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -102,6 +102,43 @@ class HistogramPool(Protocol):
         """Slots that were changed in host memory."""
 
 
+class SearchPlan(Protocol):
+    """One batch of histograms: what to build, what to subtract then, which nodes to search."""
+
+    @property
+    def builds(self) -> Records: ...
+    @property
+    def subtractions(self) -> Records: ...
+    @property
+    def nodes(self) -> Records: ...
+
+
+class Frontier(Protocol):
+    """The books of a growing tree: told what was found, it says what to do next."""
+
+    def start(
+        self, *, grad: int, hess: int, all_rows: tuple[int, int], local_rows: tuple[int, int]
+    ) -> None:
+        """The root's sums, and its active and zero rows on all ranks and on this one."""
+
+    def next_search(self) -> SearchPlan | None:
+        """None when every child is known."""
+
+    def record(self, found: Records) -> None:
+        """The SplitInfos of the nodes of the last plan."""
+
+    def next_batch(self, alpha: float, missing_bin: I64) -> Records:
+        """The Divisions of the next nodes; none when the tree is done."""
+
+    def divide(self, local_left: Records, all_left: Records) -> None:
+        """The RowCounts gone left, on this rank and on all."""
+
+    def finish(
+        self, cut_values: F64, cut_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
+    ) -> dict[str, Any]:
+        """The fields of the GrownTree."""
+
+
 class Exchange(Protocol):
     """What ranks say to each other while a tree grows; without one, a rank is alone."""
 
@@ -158,7 +195,7 @@ class TreeWork(ABC):
     root: RootSums
 
     @abstractmethod
-    def search(self, plan: Any, exchange: Exchange | None = None) -> Records:
+    def search(self, plan: SearchPlan, exchange: Exchange | None = None) -> Records:
         """Builds and subtracts what a SearchPlan says; the SplitInfo of each of its nodes."""
 
     @abstractmethod
@@ -169,8 +206,11 @@ class TreeWork(ABC):
         pool: HistogramPool | None = None,
         allowed: NDArray[np.uint8] | None = None,
     ) -> Records:
-        """The best splits among the features [first, last), for exchanges; they may have sums in
-        another pool and look at other features there than the tree: both, or neither."""
+        """The best splits among the features [first, last).
+
+        For exchanges: pool and allowed, given together, search those features in that pool instead
+        of the tree's own.
+        """
 
     @abstractmethod
     def divide(self, divisions: Records) -> Records:
@@ -193,7 +233,7 @@ class TreeWork(ABC):
         """Tells which rows each leaf has: rows[begin:end], once the tree is grown."""
 
     def grow(
-        self, frontier: Any, alpha: float, missing_bin: I64, exchange: Exchange | None
+        self, frontier: Frontier, alpha: float, missing_bin: I64, exchange: Exchange | None
     ) -> None:
         """All rounds of a tree: divide -> build -> [exchange] -> find, until the frontier is done.
 
@@ -206,7 +246,7 @@ class TreeWork(ABC):
             frontier.divide(local_left, all_left)
             self._search_all(frontier, exchange)
 
-    def _search_all(self, frontier: Any, exchange: Exchange | None) -> None:
+    def _search_all(self, frontier: Frontier, exchange: Exchange | None) -> None:
         while (plan := frontier.next_search()) is not None:
             frontier.record(self.search(plan, exchange))
 
@@ -252,7 +292,10 @@ class Gradients(NamedTuple):
 class Backend(Protocol):
     name: str
     pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
-    frontier: Any  # the class that keeps the books of a growing tree
+
+    @property
+    def frontier(self) -> Callable[..., Frontier]:
+        """The class that keeps the books of a growing tree."""
 
     def find_edges(self, columns: Sequence[NDArray[Any]], max_bin: int) -> list[F64]:
         """At most max_bin - 1 increasing edges for each column of a sample; NaN is ignored."""

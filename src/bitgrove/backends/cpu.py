@@ -28,7 +28,7 @@ from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_kernel
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.kernels.plans import Records
+from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, ROW_TYPES, Records
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
@@ -40,7 +40,6 @@ I64 = NDArray[np.int64]
 # The partition kernel gathers 32 bits at a time.
 _COLUMN_PADDING = 3
 _CACHE_LINE = 64
-_ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
 
 
 @dataclass(eq=False)
@@ -52,7 +51,7 @@ class CpuMatrix:
     missing: NDArray[np.uint8]
     columns: NDArray[np.uint8]
     n_threads: int
-    layout: Any = None  # which features share a column of the tiles
+    layout: _core.TileLayout | None = None  # which features share a column of the tiles
     tiles: NDArray[np.uint8] | None = None
 
     def prepare(self, mapper: BinMapper) -> None:
@@ -152,7 +151,7 @@ class CpuBackend:
         return Gradients(grad, kept, tops, counts)
 
     def _counts(self, grad: Array, hess: Array | None) -> I64:
-        counts = np.zeros((len(grad), 2, 2048), dtype=np.int64)
+        counts = np.zeros((len(grad), 2, MAGNITUDE_BUCKETS), dtype=np.int64)
         for side, values in enumerate((grad, () if hess is None else hess)):
             for k, of_output in enumerate(values):
                 _core.count_magnitudes(
@@ -163,7 +162,7 @@ class CpuBackend:
     def quantize(
         self, grad: Array, hess: Array | None, rounding: Rounding, runs: RowRuns
     ) -> PackedRows:
-        packed = self.buffer("packed", (len(grad),), _ROW_TYPES[rounding.half_bits])
+        packed = self.buffer("packed", (len(grad),), ROW_TYPES[rounding.half_bits])
         r, totals = rounding, None
         for run in runs:
             noise = (r.key, run.first, r.stochastic)
@@ -194,8 +193,8 @@ class CpuBackend:
         storage = _aligned_bytes(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
         return CpuPool(matrix, n_slots, half_bits, self.packed, self.n_threads, storage)
 
-    def start_tree(self, pool: CpuPool, inputs: TreeInputs) -> CpuTree:
-        return CpuTree(self, pool, inputs)
+    def start_tree(self, pool: CpuPool, inputs: TreeInputs) -> CpuTreeWork:
+        return CpuTreeWork(self, pool, inputs)
 
     def add_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree) -> None:
         self.walk_tree(scores, matrix, tree, None)
@@ -206,7 +205,7 @@ class CpuBackend:
         _core.add_tree(scores, matrix.columns, splits, tree.leaf_value, rows, self.n_threads)
 
 
-class CpuTree(CoreTree):
+class CpuTreeWork(CoreTree):
     """One tree on the CPU."""
 
     def __init__(self, backend: CpuBackend, pool: CpuPool, inputs: TreeInputs) -> None:
@@ -222,9 +221,9 @@ class CpuTree(CoreTree):
         self.root = RootSums(
             int(sums["grad"][0]), int(sums["hess"][0]), n_active, n_rows - n_active
         )
-        self._core = self._core_on(pool, inputs.allowed)
+        self._verbs = self._verbs_on(pool, inputs.allowed)
 
-    def _core_on(self, pool: Any, allowed: NDArray[np.uint8]) -> Any:
+    def _verbs_on(self, pool: Any, allowed: NDArray[np.uint8]) -> _core.CpuTree:
         matrix, inputs, backend = pool.matrix, self._inputs, self._backend
         mapper = matrix.mapper
         return _core.CpuTree(

@@ -22,15 +22,19 @@ class LossKernel(NamedTuple):
     parameters: tuple[float, ...]  # as many as the struct has places
 
 
-@cache
 def loss_kernel(objective: Objective) -> LossKernel:
     """TrainingError if no struct is listed under its name and family."""
-    if _FAMILIES.get(objective.kernel) != objective.family:
-        known = ", ".join(name for name, family in _FAMILIES.items() if family == objective.family)
+    return _kernel(objective.name, objective.kernel, objective.family, objective.kernel_parameters)
+
+
+@cache
+def _kernel(name: str, kernel: str, family: str, parameters: tuple[float, ...]) -> LossKernel:
+    if _FAMILIES.get(kernel) != family:
+        known = ", ".join(known_name for known_name, other in _FAMILIES.items() if other == family)
         raise TrainingError(
-            f"objective {objective.name!r} has no kernel: kernels/shared lists no "
-            f"{objective.family} loss {objective.kernel!r} (known: {known}); "
+            f"objective {name!r} has no kernel: kernels/shared lists no "
+            f"{family} loss {kernel!r} (known: {known}); "
             "device='reference' needs none"
         )
-    given = tuple(map(float, objective.kernel_parameters))
-    return LossKernel(objective.kernel, given + (0.0,) * (_N_PARAMETERS - len(given)))
+    given = tuple(map(float, parameters))
+    return LossKernel(kernel, given + (0.0,) * (_N_PARAMETERS - len(given)))

@@ -2,12 +2,12 @@
 
 Owns the one place where histograms become bytes and bytes become sums. Receives a HistogramPool and
 HistogramParts; a message says its own widths (cpp/ranks/messages.cpp has the format), so that ranks
-with a CPU, a GPU or the reference backend understand each other.
+with a CPU and ranks with a GPU can be mixed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from bitgrove.machine.simd import simd_level
 
 if TYPE_CHECKING:
     from bitgrove.backends.base import HistogramPool
+    from bitgrove.backends.host_slots import HostSlots
     from bitgrove.kernels.plans import Records
 
 Message = NDArray[np.uint8]
@@ -44,7 +45,9 @@ def add_messages(
     pool.put_back(host)
 
 
-def add_to_host(host: Any, parts: Records, messages: Messages, added: tuple[int, int]) -> None:
+def add_to_host(
+    host: HostSlots, parts: Records, messages: Messages, added: tuple[int, int]
+) -> None:
     """add_messages on slots that are in host memory already."""
     how = (host.packed, host.n_threads, simd_level())
     _core.add_messages(host.memory, host.place(parts), added, messages, *how)

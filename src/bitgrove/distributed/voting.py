@@ -49,7 +49,7 @@ class Voting:
         n_nodes, n_features = len(nodes), self.mapper.n_features
         gains = np.full((n_features, n_nodes), -np.inf)
         own = self._own_sums(nodes, work)
-        for feature in range(n_features):
+        for feature in range(n_features):  # those not allowed have no gain
             gains[feature] = work.find(own, (feature, feature + 1))["gain"]
         best = np.argsort(-gains, axis=0, kind="stable")[: self.top_k].T
         votes = np.where(np.take_along_axis(gains, best.T, axis=0).T > 0.0, best, -1)

@@ -25,6 +25,11 @@ HISTOGRAM_PART = _DTYPES["HistogramPart"]
 BINNED_SPLIT = _DTYPES["BinnedSplit"]
 FOREST_SPLIT = _DTYPES["ForestSplit"]
 
+MAGNITUDE_SHIFT: int = _core.constants["MAGNITUDE_SHIFT"]
+MAGNITUDE_BUCKETS: int = _core.constants["MAGNITUDE_BUCKETS"]
+# Types of packed rows, by the bits of a half.
+ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
+
 
 def records(dtype: np.dtype[np.void], n_records: int, **fields: object) -> Records:
     """New records with the given fields; the others are zero."""

@@ -23,6 +23,7 @@ from bitgrove.backends.base import (
     Backend,
     BinnedMatrix,
     Exchange,
+    Frontier,
     GainRules,
     GrownTree,
     TreeInputs,
@@ -65,6 +66,9 @@ class Grower:
     ) -> None:
         self.backend, self.matrix = backend, matrix
         self.params, self.comm, self.pool_mb = params, comm, pool_mb
+        self.exchange: Exchange | None = None
+        if comm.size > 1:
+            self.exchange = make_exchange(params, backend, matrix, comm)
         self.pool: Any = None
 
     def grow(
@@ -77,16 +81,11 @@ class Grower:
         work = self.backend.start_tree(self._pool_for(widths, n_total), inputs)
         frontier = self._start_frontier(work, quantized, widths)
         mapper = self.matrix.mapper
-        work.grow(frontier, self.params.frontier_alpha, mapper.missing_bin, self._exchange())
+        work.grow(frontier, self.params.frontier_alpha, mapper.missing_bin, self.exchange)
         cuts = (mapper.cut_values, mapper.cut_offset, mapper.has_missing)
         grown = GrownTree(**frontier.finish(*cuts, quantized.hess_scale))
         work.set_leaves(grown.leaf_begin, grown.leaf_end)
         return grown, work
-
-    def _exchange(self) -> Exchange | None:
-        if self.comm.size == 1:
-            return None
-        return make_exchange(self.params, self.backend, self.matrix, self.comm)
 
     def _pool_for(self, widths: WidthPlan, n_total: int) -> Any:
         """The pool of the last tree if its histograms are wide enough, else a wider one."""
@@ -99,7 +98,7 @@ class Grower:
 
     def _start_frontier(
         self, work: TreeWork, quantized: QuantizedGradients, widths: WidthPlan
-    ) -> Any:
+    ) -> Frontier:
         """A frontier that knows the root's sums."""
         params, scale = self.params, quantized.hess_scale
         frontier = self.backend.frontier(

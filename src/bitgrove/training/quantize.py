@@ -16,6 +16,7 @@ from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Roundin
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.errors import TrainingError
+from bitgrove.kernels.plans import MAGNITUDE_SHIFT
 from bitgrove.params import TrainParams
 
 I64 = NDArray[np.int64]
@@ -97,7 +98,7 @@ def _robust_bound(counts: I64) -> float:
     counts[0] = 0
     needed = int(np.ceil(int(counts.sum()) * _ROBUST_SHARE))
     bucket = int(np.searchsorted(np.cumsum(counts), needed))
-    return float(np.array([(bucket + 1) << 20], dtype=np.uint32).view(np.float32)[0])
+    return float(np.array([(bucket + 1) << MAGNITUDE_SHIFT], dtype=np.uint32).view(np.float32)[0])
 
 
 def quantize(

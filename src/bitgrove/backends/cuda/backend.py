@@ -22,7 +22,7 @@ from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
 from bitgrove.backends.losses import loss_kernel
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.kernels.plans import ROW_TOTALS, records
+from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, ROW_TOTALS, ROW_TYPES, records
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective
 from bitgrove.params import TrainParams
@@ -31,8 +31,6 @@ Array = NDArray[Any]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 _C = _core.constants
-_BUCKETS = 2048
-_ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}
 
 
 class CudaBackend:
@@ -89,8 +87,9 @@ class CudaBackend:
         constant = objective.constant_hessian(targets.weight)
         hess = None if constant else self.device.memory.empty(scores.shape, np.float32)
         tops = np.zeros((n_outputs, 2), dtype=np.uint32)
-        counts = np.zeros((n_outputs, 2, _BUCKETS) if count_magnitudes else 0, dtype=np.int64)
-        # Sent together: the mailbox may come round between two sendings.
+        n_counts = (n_outputs, 2, MAGNITUDE_BUCKETS) if count_magnitudes else 0
+        counts = np.zeros(n_counts, dtype=np.int64)
+        # One sending: a second one could wrap around the ring and overwrite the first.
         tops_at, counts_at = self.device.mailbox.send(tops, counts)
         data = [address_of(a) for a in (scores, targets.label, targets.weight)]
         out = [address_of(grad), address_of(hess)]
@@ -123,7 +122,7 @@ class CudaBackend:
         n_outputs, n_rows = grad.shape
         for side, values in enumerate((grad, hess)):
             for k in range(0 if values is None else n_outputs):
-                to = counts_at + 8 * _BUCKETS * (2 * k + side)
+                to = counts_at + 8 * MAGNITUDE_BUCKETS * (2 * k + side)
                 args = (address_of(values[k]), n_rows, to)
                 grid = self.device.grid(n_rows)
                 self.device.launch("gradients", "count_magnitudes", grid, *args)
@@ -131,7 +130,7 @@ class CudaBackend:
     @on_device
     def quantize(self, grad: Any, hess: Any, rounding: Rounding, runs: RowRuns) -> PackedRows:
         device, r = self.device, rounding
-        packed = device.memory.empty(len(grad), _ROW_TYPES[r.half_bits])
+        packed = device.memory.empty(len(grad), ROW_TYPES[r.half_bits])
         (totals,) = device.mailbox.send(records(ROW_TOTALS, 1))
         scales = map(float, (r.inverse_grad, r.inverse_hess, r.grad_limit, r.hess_limit))
         how, kernel = (*scales, r.key), f"quantize_{r.half_bits}"

@@ -6,13 +6,14 @@ buffers that every tree uses again) and CudaTreeWork.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import Exchange, HistogramPool, RootSums, TreeInputs
+from bitgrove.backends.base import RootSums, TreeInputs
 from bitgrove.backends.core_tree import CoreTree
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
@@ -55,6 +56,7 @@ class CudaPool:
         self.tree = tree = _core.CudaTree()
         tree.stream, tree.n_processors = device.stream, device.n_processors
         tree.pool, tree.wide = address_of(self.storage), self.half_bits == 64
+        tree.n_slots = n_slots
         self._add_matrix(tree.matrix)
         self._add_buffers(tree.buffers, max(n_slots, num_leaves))
         self._add_kernels(tree.kernels)
@@ -116,12 +118,13 @@ class CudaPool:
         tree.kernels.build_narrow = narrow
         tree.kernels.build = get("histogram", f"build_2_{half_bits}", threads, 2 * word)
 
-    def allow(self, allowed: NDArray[np.uint8]) -> None:
-        """The features that may be split on; most trees have those of the tree before."""
-        known, _ = self._allowed
+    def allow(self, allowed: NDArray[np.uint8]) -> Any:
+        """The allowed features on the device; most trees have those of the tree before."""
+        known, on_device = self._allowed
         if known is None or not np.array_equal(known, allowed):
-            self._allowed = (allowed.copy(), self.device.memory.upload(allowed))
-            self.tree.allowed = address_of(self._allowed[1])
+            on_device = self.device.memory.upload(allowed)
+            self._allowed = (allowed.copy(), on_device)
+        return on_device
 
     @on_device
     def on_host(self, slots: I64) -> HostSlots:
@@ -148,13 +151,18 @@ class CudaTreeWork(CoreTree):
         packed, rows = inputs.packed, inputs.rows
         sums = packed.totals if len(rows) == pool.matrix.n_rows else self._row_sums()
         self.root = RootSums(int(sums["grad"][0]), int(sums["hess"][0]), len(rows), 0)
-        self._core = self._core_on(pool, inputs.allowed)
+        self._verbs = self._verbs_on(pool, inputs.allowed)
 
-    def _core_on(self, pool: Any, allowed: NDArray[np.uint8]) -> Any:
-        pool.allow(allowed)
+    def _here(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.device.is_current() else self.device.in_use()
+
+    def _verbs_on(self, pool: Any, allowed: NDArray[np.uint8]) -> _core.CudaTree:
+        """A copy of its own: the pool's next tree must not move this one's rows."""
+        self._allowed = pool.allow(allowed)
         pool.use_packed(self._inputs.packed.values)
-        tree = pool.tree
-        tree.rows = address_of(self._inputs.rows)
+        tree: _core.CudaTree = pool.tree.copy()
+        tree.rows, tree.n_listed = address_of(self._inputs.rows), len(self._inputs.rows)
+        tree.allowed = address_of(self._allowed)
         tree.rules = _core.GainRules(**self._inputs.rules._asdict())
         return tree
 
@@ -165,30 +173,6 @@ class CudaTreeWork(CoreTree):
         data = (address_of(packed), address_of(rows), len(rows))
         device.launch("quantize", kernel, grid, *data, sums)
         return device.mailbox.fetch(sums, (1,), GRADIENT_SUMS)
-
-    @on_device
-    def grow(
-        self, frontier: Any, alpha: float, missing_bin: I64, exchange: Exchange | None
-    ) -> None:
-        super().grow(frontier, alpha, missing_bin, exchange)
-
-    @on_device
-    def search(self, plan: Any, exchange: Exchange | None = None) -> Records:
-        return super().search(plan, exchange)
-
-    @on_device
-    def find(
-        self,
-        nodes: Records,
-        features: tuple[int, int],
-        pool: HistogramPool | None = None,
-        allowed: NDArray[np.uint8] | None = None,
-    ) -> Records:
-        return super().find(nodes, features, pool, allowed)
-
-    @on_device
-    def divide(self, divisions: Records) -> Records:
-        return super().divide(divisions)
 
     def set_leaves(self, begins: I64, ends: I64) -> None:
         """The kernels over leaves read row lists; every leaf is cut into as many parts."""

@@ -141,15 +141,15 @@ class BestFirst:
         self, cut_values: F64, cut_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
     ) -> dict[str, Any]:
         """The fields of a GrownTree."""
-        number = {id(node): i for i, node in enumerate(self.taken)}
+        number = {node: i for i, node in enumerate(self.taken)}
         leaves: list[Node] = []
         links: tuple[list[int], list[int]] = ([], [])
         for node in self.taken:
             assert node.children is not None
             for side, child in zip(links, node.children, strict=True):
-                if id(child) not in number:
+                if child not in number:
                     leaves.append(child)
-                side.append(number.get(id(child), -len(leaves)))
+                side.append(number.get(child, -len(leaves)))
         leaves = leaves or [self.root]
         splits = [node.split for node in self.taken]
         feature = np.array([split["feature"] for split in splits], dtype=np.int32)

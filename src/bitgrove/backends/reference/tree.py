@@ -13,6 +13,7 @@ from bitgrove.backends.base import (
     LeafRule,
     LeafSums,
     RootSums,
+    SearchPlan,
     TreeInputs,
     TreeWork,
 )
@@ -82,7 +83,7 @@ class ReferenceTree(TreeWork):
         grad, hess = self._packed[self._rows].sum(axis=0).tolist()
         self.root = RootSums(grad, hess, len(self._rows), 0)
 
-    def search(self, plan: Any, exchange: Exchange | None = None) -> Records:
+    def search(self, plan: SearchPlan, exchange: Exchange | None = None) -> Records:
         for step in plan.builds:
             self._build(self._rows[step["begin"] : step["end"]], step["slot"])
         if exchange is None:

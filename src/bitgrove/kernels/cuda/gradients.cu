@@ -9,8 +9,6 @@
 
 namespace bitgrove {
 
-constexpr int BUCKETS = 2048;  // exponent and three mantissa bits
-
 struct GradientArrays {  // (n_outputs, n_rows), and one entry per row
   const double *scores, *label;
   const float* weight;  // null: one everywhere
@@ -87,13 +85,13 @@ BG_SOFTMAX_LOSSES(SOFTMAX_KERNEL)
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     count_magnitudes(const float* values, int64_t n, int64_t* counts) {
-  __shared__ uint32_t local[BUCKETS];  // a block sees fewer than 2^32 rows
-  for (int b = threadIdx.x; b < BUCKETS; b += THREADS) local[b] = 0;
+  __shared__ uint32_t local[MAGNITUDE_BUCKETS];  // a block sees fewer than 2^32 rows
+  for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS) local[b] = 0;
   __syncthreads();
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n; i += step)
-    atomicAdd(local + (magnitude_bits(values[i]) >> 20), 1u);
+    atomicAdd(local + (magnitude_bits(values[i]) >> MAGNITUDE_SHIFT), 1u);
   __syncthreads();
-  for (int b = threadIdx.x; b < BUCKETS; b += THREADS)
+  for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS)
     if (local[b] != 0) atomic_add(counts + b, local[b]);
 }

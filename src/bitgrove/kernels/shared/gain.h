@@ -1,7 +1,7 @@
 // The split gain of the paper (equation 7) with L1 and L2 regularisation, in float64.
 //
-// The order of operations is part of the contract of sameness: reference.py repeats it
-// operation by operation. One division serves both children.
+// The order of operations is part of the contract of sameness: backends/reference/search.py repeats
+// it operation by operation. One division serves both children.
 #pragma once
 
 #include "layouts.h"

@@ -1,6 +1,6 @@
 // What crosses between Python, the core and the kernels: the records of a tree's work.
 //
-// Python gets them as NumPy dtypes (bitgrove._core.dtypes, made in cpp/bindings/records.h) and
+// Python gets them as NumPy dtypes (bitgrove._core.dtypes(), made in cpp/bindings/records.cpp) and
 // names their fields. The constants that a host and its kernels must agree on are here, too.
 #pragma once
 
@@ -90,6 +90,8 @@ struct ForestSplit {
 
 constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u;
 
+// Magnitudes of gradients are counted by their exponent and three bits of their mantissa.
+constexpr int MAGNITUDE_SHIFT = 20, MAGNITUDE_BUCKETS = 2048;
 // Threads of a block: of most kernels, of the partition, of the histograms (of full precision), of
 // the pairs of a query.
 constexpr int THREADS = 256, PARTITION_THREADS = 512;
