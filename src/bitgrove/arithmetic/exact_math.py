@@ -98,8 +98,13 @@ def hash_key(seed: int, *parts: int) -> int:
     """A 64-bit key for a purpose, a tree, ...: the seed of row_hash."""
     key = mix64(seed & _MASK)
     for part in parts:
-        key = mix64((key + (part + 1) * 0x9E3779B97F4A7C15) & _MASK)
+        key = longer_key(key, part)
     return key
+
+
+def longer_key(key: int, part: int) -> int:
+    """hash_key with one part more."""
+    return mix64((key + (part + 1) * 0x9E3779B97F4A7C15) & _MASK)
 
 
 def row_hash(key: int, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:

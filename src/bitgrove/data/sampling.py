@@ -7,15 +7,20 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.arithmetic.exact_math import hash_key, mix64
+from bitgrove.arithmetic.exact_math import hash_key, longer_key, mix64
 from bitgrove.params import TrainParams
 
 _ROWS, _FEATURES, _ROUNDING = 2, 3, 4
 
 
+@cache
+def _purpose_key(seed: int, purpose: int) -> int:
+    return hash_key(seed, purpose)
+
+
 def rounding_key(seed: int, tree: int) -> int:
     """Key of a tree's rounding noise."""
-    return hash_key(seed, _ROUNDING, tree)
+    return longer_key(_purpose_key(seed, _ROUNDING), tree)
 
 
 def row_sample(params: TrainParams, iteration: int) -> tuple[int, int] | None:
