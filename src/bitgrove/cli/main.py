@@ -160,7 +160,7 @@ class _ShardReader:
     """Reads this rank's part of table files as Datasets; the first one sets the classes."""
 
     def __init__(self, args: argparse.Namespace, params: TrainParams, comm: Comm) -> None:
-        self.args, self.params, self.comm = args, params, comm
+        self.args, self.comm = args, comm
         assert params.objective is not None
         self.objective = OBJECTIVES[params.objective].from_settings(vars(params))
         self.classes: NDArray[Any] | None = None
@@ -188,10 +188,10 @@ class _ShardReader:
             return codes, self.classes
         if self.comm.size > 1:
             codes, found = tables.class_codes(table, name, files.shared_classes(found, self.comm))
-        if self.params.num_class is not None and found.dtype.kind in "iu":
+        promised = self.objective.promised_classes
+        if promised is not None and found.dtype.kind in "iu":
             # Rows may lack some class, but whole-number labels say which one they are.
-            every = np.arange(self.params.num_class)
-            codes, found = tables.class_codes(table, name, every)
+            codes, found = tables.class_codes(table, name, np.array(promised))
         expected = self.objective.n_classes
         if len(found) < 2 or (expected is not None and len(found) != expected):
             raise DataError(
