@@ -22,8 +22,8 @@ from bitgrove.backends import make_backend
 from bitgrove.backends.base import TreeInputs, TreeWork
 from bitgrove.backends.cuda.backend import CudaBackend
 from bitgrove.backends.cuda.tree import CudaTreeWork
+from bitgrove.cli import tables
 from bitgrove.cli.demo_data import blocks, make_higgs_like
-from bitgrove.data import tables
 from bitgrove.data.binning import cut_edges
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
