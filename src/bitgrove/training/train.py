@@ -26,6 +26,7 @@ from bitgrove.callbacks import (
 from bitgrove.data.dataset import Dataset
 from bitgrove.distributed.agreement import check_same_model
 from bitgrove.distributed.comm import Comm, SoloComm, fails_together
+from bitgrove.distributed.exchanges import caveat
 from bitgrove.errors import ParameterError
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
@@ -90,11 +91,9 @@ def _run(
         if not evaluator.sets:
             raise ParameterError("early_stopping_rounds: needs a validation set (valid_sets)")
         callbacks.append(early_stopping(params.early_stopping_rounds, params.first_metric_only))
-    if params.verbosity >= 1 and params.distributed == "voting" and comm.rank == 0:
-        print(
-            f"voting over {comm.size} ranks: the model may depend on their number", file=sys.stderr
-        )
     if params.verbosity >= 1:
+        if comm.rank == 0 and (warning := caveat(params, comm.size)):
+            print(warning, file=sys.stderr)
         callbacks.append(log_evaluation())
     if params.progress:
         callbacks.append(progress_bar())
