@@ -107,12 +107,6 @@ class Dataset:
         copied.group = np.zeros(0, np.int64) if "group" in parts else self.group
         return copied
 
-    def with_weight(self, weight: NDArray[np.float32]) -> Dataset:
-        """The same rows, and the same bins, with other weights, which are taken as they are."""
-        copied = copy(self)
-        copied.weight = weight
-        return copied
-
     def without_zero_weights(self) -> Dataset:
         """This dataset if no weight is zero, else a copy without those rows."""
         if self.weight is None or bool(np.all(self.weight > 0)):
