@@ -302,7 +302,7 @@ def rows_for_prediction(X: Any, feature_names: list[str]) -> NDArray[Any]:
     n_features = len(feature_names)
     if names is not None and names != feature_names:
         nameless = feature_names == default_names(n_features)
-        # Even then: columns that are called f0, f1, ... must come in that order.
+        # Such a model takes columns of any name, but those called f0, f1, ... must be in order.
         if not nameless or set(names) & set(feature_names):
             raise DataError(_name_difference(names, feature_names))
     if is_on_gpu(X):

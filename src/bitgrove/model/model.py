@@ -30,7 +30,7 @@ from bitgrove.objectives.links import IDENTITY, Link
 if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
 
-# Strings have no width here: it is that of the longest label. Objects are any one of the kinds.
+# "<U" is text of any width: an array takes that of its longest label. "|O" is an array of objects.
 _CLASS_DTYPES = frozenset(
     ["|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<U", "|O"]
 )

@@ -57,7 +57,7 @@ class Evaluator:
         self.booster, self.backend = booster, booster.backend
         names = booster.params.eval_metric or (booster.objective.default_metric,)
         metrics = map(make_metric, names)
-        self.metrics = list({m.name: m for m in metrics}.values())  # ndcg is ndcg@10: once
+        self.metrics = list({m.name: m for m in metrics}.values())  # ndcg and ndcg@10 are one
         datasets = _datasets(valid_sets)
         set_names = _names(valid_names, len(datasets))
         agree_on(booster.comm, "validation sets", set_names)

@@ -38,7 +38,7 @@ class WidthPlan:
         for width, (grad_range, hess_range) in _RANGES.items():
             fitting = min(grad_range // grad_limit, hess_range // hess_limit)
             self._rows_that_fit[width] = fitting
-            # All rows there are, if all of them together fit.
+            # If the sums over all rows fit, so do those of any node.
             all_fit = abs_grad <= grad_range and hess <= hess_range
             self._most_rows[width] = ALL_ROWS if all_fit else min(fitting, ALL_ROWS)
         total_rows, local_rows = (

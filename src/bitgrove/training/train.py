@@ -76,7 +76,7 @@ def train(
 
     with fails_together(comm):
         model = work()
-    give_back_memory()  # what the booster held is free by now
+    give_back_memory()  # the booster, which held it, is gone by now
     return model
 
 
@@ -84,7 +84,7 @@ def _run(
     booster: Booster, evaluator: Evaluator, callbacks: list[Callback], grown: list[list[Tree]]
 ) -> TrainingState:
     params, comm = booster.params, booster.comm
-    # What callbacks of the user answer may differ between ranks: one that stops, stops all.
+    # The user's callbacks may answer differently on each rank: if one stops, all stop.
     ask_all = comm.size > 1 and bool(comm.allreduce_max(np.array([len(callbacks)]))[0])
     callbacks = [record_evaluation(booster.info.evals_result), *callbacks]
     if params.early_stopping_rounds is not None:
