@@ -22,8 +22,8 @@ from bitgrove.backends import make_backend
 from bitgrove.backends.base import TreeInputs, TreeWork
 from bitgrove.backends.cuda.backend import CudaBackend
 from bitgrove.backends.cuda.tree import CudaTreeWork
+from bitgrove.cli import tables
 from bitgrove.cli.demo_data import blocks, make_higgs_like
-from bitgrove.data import tables
 from bitgrove.data.binning import cut_edges
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
@@ -31,9 +31,9 @@ from bitgrove.distributed.comm import gather_facts
 from bitgrove.machine.files import write_atomically
 from bitgrove.machine.gpu import import_cupy
 from bitgrove.machine.simd import simd_level
-from bitgrove.objectives import label_gains
+from bitgrove.objectives import LambdaRank
 from bitgrove.objectives.metrics import EvalData, make_metric
-from bitgrove.params import TrainParams, resolve
+from bitgrove.params import resolve
 from bitgrove.theory.gain_error import rounding_errors
 from bitgrove.theory.leaves import leaf_of_rows
 from bitgrove.training.booster import Booster, bin_training_set
@@ -58,7 +58,7 @@ def evaluate(metric: str, prediction: Array, label: Array, group: Array | None) 
     """The library's own metric of that name, without weights."""
     label = label.astype(np.float64)
     sizes = None if group is None else group.astype(np.int64)
-    gains = label_gains(TrainParams())
+    gains = LambdaRank().gains
     data = EvalData(np.asarray(prediction, np.float64), label, np.ones_like(label), sizes, gains)
     return make_metric(metric).compute(data, SoloComm())
 

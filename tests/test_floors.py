@@ -42,13 +42,19 @@ LONG_FUNCTIONS: set[str] = set()
 
 
 def python_files() -> list[Path]:
+    """Of the package: those that have a floor."""
     return sorted(PACKAGE.rglob("*.py"))
+
+
+def all_python_files() -> list[Path]:
+    around = [path for folder in ("tests", "lab") for path in (ROOT / folder).rglob("*.py")]
+    return python_files() + sorted(around)
 
 
 def source_files() -> list[Path]:
     kernels = PACKAGE / "kernels"
     compiled = [p for folder in (CORE, kernels) for p in folder.rglob("*") if p.is_file()]
-    return python_files() + sorted(p for p in compiled if p.suffix in (".cpp", ".h", ".cu"))
+    return all_python_files() + sorted(p for p in compiled if p.suffix in (".cpp", ".h", ".cu"))
 
 
 def module_name(path: Path) -> str:
@@ -144,6 +150,11 @@ def test_no_folder_is_a_corridor(root: Path) -> None:
     assert {folder: n for folder, n in sizes.items() if n > MAX_FILES} == {}
 
 
+def test_the_library_its_tests_and_the_lab_are_watched() -> None:
+    folders = {path.relative_to(ROOT).parts[0] for path in source_files()}
+    assert folders == {"src", "cpp", "tests", "lab"}
+
+
 def test_files_are_short() -> None:
     lines = {p.relative_to(ROOT).as_posix(): p.read_text().count("\n") for p in source_files()}
     assert {name for name, n in lines.items() if n > MAX_LINES} == LONG_FILES
@@ -151,8 +162,8 @@ def test_files_are_short() -> None:
 
 def test_functions_are_short() -> None:
     long = {
-        f"{module_name(path)}.{node.name}"
-        for path in python_files()
+        f"{path.relative_to(ROOT).as_posix()}: {node.name}"
+        for path in all_python_files()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.end_lineno is not None

@@ -115,7 +115,7 @@ def _sh(command: str) -> None:
 
 def _remove(n: int) -> None:
     for i in range(n):
-        # The link first: with its namespace it would only go away a little later.
+        # The link first: the kernel removes those of a deleted namespace only a little later.
         subprocess.run(["ip", "link", "del", LINK.format(i)], capture_output=True)
         subprocess.run(["ip", "netns", "del", NAMESPACE.format(i)], capture_output=True)
     subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True)

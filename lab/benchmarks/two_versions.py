@@ -39,7 +39,7 @@ class Line:
     name: str
     rows: Callable[[], Rows]
     params: dict[str, Any]
-    turns: int = 1  # for each of --repeats: short trainings want many
+    turns: int = 1  # trainings in each of --repeats: short ones need many
     whole: bool = False  # time the whole call, not the trees alone
 
 
@@ -108,7 +108,7 @@ def work() -> None:
             with np.load(asked["rows"]) as file:
                 X, y = file["X"], file["y"].astype(np.float64)
             data = bitgrove.Dataset(X, y)
-            bitgrove.train({**asked["params"], "n_estimators": 2}, data)  # bins; kernels
+            bitgrove.train({**asked["params"], "n_estimators": 2}, data)  # bins, and compiles
             print(json.dumps(None), flush=True)
             continue
         started = time.perf_counter()

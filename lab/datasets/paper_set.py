@@ -37,12 +37,12 @@ class PaperSet(Entry):
     def found(self, folder: Path | None) -> bool:
         if folder is None:
             return True
-        # Epsilon's two names begin alike: each may only end in what a packer adds.
+        # A name without a * may be followed by what a packer adds (.bz2).
         patterns = [p if "*" in p else f"{p}*" for p in self.files]
         return all(next(self._own(folder).glob(p), None) is not None for p in patterns)
 
     def load(self, wanted: Wanted) -> Task:
-        """Without a wish: all rows of official files, 1% of generated ones."""
+        """If no size is asked for: all rows of official files, 1% of generated ones."""
         share = wanted.share(self.n_train)
         if wanted.folder is None:
             if wanted.scale is None and wanted.max_rows is None:

@@ -32,7 +32,7 @@ class CatBoost(System):
             "grow_policy": "Lossguide",
             "boosting_type": "Plain",
             "max_leaves": settings.num_leaves,
-            "depth": settings.num_leaves + 1,  # no limit of its own
+            "depth": settings.num_leaves + 1,  # never reached: num_leaves is the only limit
             "border_count": settings.max_bin - 1,
             "min_data_in_leaf": max(settings.min_child_samples, int(settings.min_child_weight)),
             "l2_leaf_reg": 0.0,

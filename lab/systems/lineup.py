@@ -31,7 +31,7 @@ _LIBRARIES: dict[str, type[System]] = {
     "bitgrove": Bitgrove, "lightgbm": LightGBM, "xgboost": XGBoost,
     "catboost": CatBoost, "sklearn": SklearnHGB,
 }  # fmt: skip
-# Above 7 bits LightGBM's quantized gradients overflow their int8 without a word.
+# Above 7 bits LightGBM's quantized gradients overflow their int8 without an error.
 _BITS = {"bitgrove": range(2, 9), "lightgbm": range(2, 8)}
 # Appendix C: LightGBM by columns, but Epsilon with 2 or 3 bits; the others of the paper by rows.
 _BY_ROWS = ("higgs", "kitsune", "criteo", "letor")

@@ -36,7 +36,7 @@ class TrainingError(BitgroveError, RuntimeError):
 class RankFailure(TrainingError):
     """Another rank of a distributed training failed or fell silent; `rank` is its number."""
 
-    everywhere = True  # whoever found it has told the others
+    everywhere = True  # the rank that found it has told the others
 
     def __init__(self, rank: int, reason: str) -> None:
         super().__init__(rank, reason)  # both in args: exceptions travel between processes

@@ -213,7 +213,7 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def _learn_label(self, target: Array, weight: Array | None) -> Array:
         check_classification_targets(target)
-        # Rows without weight count as absent, so a class that only they have is no class.
+        # Rows without weight count as absent: a class that only they have is left out.
         classes = np.unique(target if weight is None else target[weight > 0])
         if len(classes) == 0:
             raise DataError("all sample weights are zero")

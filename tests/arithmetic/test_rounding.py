@@ -9,77 +9,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from bitgrove.backends.base import Targets, TreeInputs
 from bitgrove.backends.reference import ReferenceBackend, output_gradients
-from bitgrove.data.row_ids import one_run
-from bitgrove.distributed import SoloComm, run_threads
+from bitgrove.distributed import run_threads
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import TrainingError
-from bitgrove.kernels.plans import ROW_TOTALS
 from bitgrove.objectives import Regression
-from bitgrove.params import resolve
 from bitgrove.training.quantize import (
     QuantizedGradients,
     Scale,
-    counts_magnitudes,
-    quantize,
     row_half_bits,
 )
-from kernel_cases import SIMD, cpu, one_bin, unpack_rows
+from kernel_cases import SIMD, cpu, one_bin
 from one_tree import PLAIN_RULES, root_sums
-
-F32 = NDArray[np.float32]
-I64 = NDArray[np.int64]
-BITS = [2, 3, 4, 5, 6, 7, 8, None]
-
-
-def run(
-    backend: Any,
-    grad: F32,
-    hess: F32 | None,
-    bits: int | None = 4,
-    rounding: str = "stochastic",
-    key: int = 12345,
-    first_row: int = 0,
-    scale: str = "max",
-    comm: Comm | None = None,
-) -> tuple[QuantizedGradients, I64]:
-    """The record and its integers, (n, 2)."""
-    params = resolve({"gradient_bits": bits, "rounding": rounding, "gradient_scale": scale})
-    gradients = output_gradients(grad, hess, counts_magnitudes(params))
-    quantized = quantize(
-        backend, gradients, params, key, one_run(len(grad), first_row), comm or SoloComm()
-    )
-    packed = quantized.packed.values
-    integers = packed if packed.ndim == 2 else unpack_rows(packed)
-    check_totals(quantized, integers)
-    return quantized, integers
-
-
-def check_totals(quantized: QuantizedGradients, integers: I64) -> None:
-    """The totals that travel with packed rows are those of this rank's integers."""
-    totals = quantized.packed.totals
-    assert totals.dtype == ROW_TOTALS
-    grad, hess = integers[:, 0], integers[:, 1]
-    zeros = int(((grad == 0) & (hess == 0)).sum())
-    assert totals[0].item() == (np.abs(grad).sum(), grad.sum(), hess.sum(), zeros)
-
-
-def facts(q: QuantizedGradients) -> tuple[Any, ...]:
-    scales = (q.grad_scale, q.hess_scale, q.grad_limit, q.hess_limit)
-    return (*scales, q.abs_grad_sum, q.hess_sum, q.zero_rows)
-
-
-def example(n: int, seed: int = 0) -> tuple[F32, F32]:
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=n).astype(np.float32), rng.exponential(size=n).astype(np.float32)
-
-
-def limits(bits: int | None) -> tuple[int, int]:
-    bits = bits or 24
-    return 2 ** (bits - 1) - 1, 2**bits - 2
+from rounding_cases import BITS, I64, example, facts, heavy_tail, limits, run
 
 
 @pytest.mark.parametrize("rounding", ["stochastic", "nearest"])
@@ -287,66 +231,6 @@ def test_overflow_is_an_error(backend: Any, bad: float) -> None:
         run(backend, spoiled, hess)
     with pytest.raises(TrainingError, match="hessians overflowed"):
         run(backend, grad, np.abs(spoiled))
-
-
-def heavy_tail(n: int, top: float) -> tuple[F32, F32]:
-    grad, hess = example(n)
-    grad[17] = -top
-    return grad, hess
-
-
-@pytest.mark.parametrize("bits", [2, 4, 8])
-def test_robust_scale_keeps_the_bulk(bits: int) -> None:
-    """One outlier: with the plain scale almost all rows are zero, with the robust one few are."""
-    grad, hess = heavy_tail(5000, 1000.0)
-    plain, rough = run(cpu(), grad, hess, bits, "nearest")
-    robust, fine = run(cpu(), grad, hess, bits, "nearest", scale="robust")
-    assert plain.grad_limit == limits(bits)[0]
-    assert (rough[:, 0] == 0).sum() > (fine[:, 0] == 0).sum()
-    # The unit comes from a bound that holds 99.9 % of the rows, not more than a bucket above it.
-    inside = robust.grad_scale * limits(bits)[0]
-    magnitude = np.abs(grad.astype(np.float64))
-    assert (magnitude <= inside).mean() >= 0.999
-    assert inside <= 2 * np.quantile(magnitude, 0.9995)
-    # The outlier became a larger integer, not a clipped one.
-    assert robust.grad_limit == min(2**15 - 1, math.ceil(1000.0 / robust.grad_scale))
-    assert abs(fine[17, 0] * robust.grad_scale + 1000.0) <= robust.grad_scale
-    # The hessians have no such tail; theirs is the plain scale.
-    assert (robust.hess_scale, robust.hess_limit) == (plain.hess_scale, plain.hess_limit)
-
-
-def test_robust_scale_is_unbiased_for_the_outlier() -> None:
-    grad, _ = heavy_tail(2000, 777.7)
-    n = 400
-    runs = [run(cpu(), grad, None, 2, key=key, scale="robust") for key in range(n)]
-    unit = runs[0][0].grad_scale
-    mean = np.mean([integers[17, 0] for _, integers in runs])
-    assert abs(mean + float(np.float32(777.7)) / unit) <= 6 * 0.5 / math.sqrt(n)
-
-
-def test_robust_scale_of_an_extreme_outlier() -> None:
-    grad, hess = heavy_tail(5000, 1e30)
-    quantized, integers = run(cpu(), grad, hess, 4, scale="robust")
-    assert quantized.grad_limit == 2**15 - 1
-    assert integers[17, 0] == -(2**15 - 1)
-    assert row_half_bits(quantized.grad_limit, quantized.hess_limit) == 16
-    assert quantized.packed.values.dtype == np.int32
-
-
-@pytest.mark.parametrize("bits", BITS)
-def test_robust_scale_is_the_plain_one_without_a_tail(bits: int | None) -> None:
-    grad, hess = example(5000)
-    expected, integers = run(cpu(), grad, hess, bits)
-    quantized, found = run(cpu(), grad, hess, bits, scale="robust")
-    np.testing.assert_array_equal(found, integers)
-    assert facts(quantized) == facts(expected)
-
-
-def test_full_precision_ignores_the_robust_scale() -> None:
-    grad, hess = heavy_tail(5000, 1e6)
-    expected, _ = run(cpu(), grad, hess, None)
-    quantized, _ = run(cpu(), grad, hess, None, scale="robust")
-    assert facts(quantized) == facts(expected)
 
 
 def test_magnitudes() -> None:

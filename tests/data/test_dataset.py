@@ -283,15 +283,6 @@ def test_rows_for_prediction_are_contiguous() -> None:
     assert rows_for_prediction(memory, NAMES) is memory
 
 
-def test_other_weights_keep_rows_and_bins() -> None:
-    dataset = bg.Dataset(X, Y, group=[100, 140])
-    dataset.binned["key"] = "bins"
-    weighted = dataset.with_weight(np.full(240, 2.0, np.float32))
-    assert dataset.weight is None and weighted.weight is not None
-    assert weighted.binned is dataset.binned and weighted.columns is dataset.columns
-    assert weighted.group is dataset.group
-
-
 def test_rows_without_weight_leave_queries_pieces_and_bins() -> None:
     weight = np.ones(240)
     weight[:100] = weight[150] = 0.0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from bitgrove.data.tables import write_table
+from bitgrove.cli.tables import write_table
 from bitgrove.machine.files import replacing, write_atomically
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, modes and FIFOs are those of POSIX")
@@ -78,6 +79,49 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
         write_atomically(tmp_path, b"data")
     assert stat.S_ISFIFO(fifo.stat().st_mode) and link.is_symlink()
     assert sorted(os.listdir(tmp_path)) == ["fifo", "link"]
+
+
+def named_error(path: Path, code: int) -> None:
+    with pytest.raises(OSError) as caught:
+        write_atomically(path, b"data")
+    assert (caught.value.errno, caught.value.filename) == (code, str(path))
+    assert "bitgrove-" not in str(caught.value)
+
+
+def test_errors_name_the_path_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named_error(tmp_path / "missing" / "model", errno.ENOENT)
+    (tmp_path / "file").write_bytes(b"")
+    named_error(tmp_path / "file" / "model", errno.ENOTDIR)
+    os.unlink(tmp_path / "file")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "model"
+    monkeypatch.setattr(os, "fsync", full)  # the disk is full when the bytes are to reach it
+    named_error(path, errno.ENOSPC)
+
+    def refused(source: str, target: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), source, None, target)
+
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "replace", refused)
+    named_error(path, errno.EACCES)
+    assert os.listdir(tmp_path) == []
+
+
+@posix
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
+def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    named_error(folder / "model", errno.EACCES)
+
+
+def test_an_error_about_another_file_keeps_its_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "model"):
+        (tmp_path / "other").read_bytes()
+    assert caught.value.filename == str(tmp_path / "other")
 
 
 def test_a_name_as_long_as_the_system_allows(tmp_path: Path) -> None:

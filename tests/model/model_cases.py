@@ -103,8 +103,8 @@ def to_json(header: object) -> bytes:
     return json.dumps(header, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
-def forge_header(change: Callable[[dict[str, Any]], object]) -> bytes:
-    header, payload = take_apart(small_model().to_bytes())
+def forge_header(change: Callable[[dict[str, Any]], object], model: Model | None = None) -> bytes:
+    header, payload = take_apart((model or small_model()).to_bytes())
     change(header)
     return assemble(to_json(header), bytes(payload))
 

@@ -119,6 +119,7 @@ def test_best_iteration_limits_predictions() -> None:
 
 def test_truncate() -> None:
     model = make_model(best_iteration=2)
+    assert model.forest.n_trees == 3 and model.truncate(1).forest.n_trees == 1
     assert model.truncate(1).best_iteration is None
     assert model.truncate(3).to_bytes() == model.to_bytes()
     empty = make_model("multiclass").truncate(0)
@@ -175,7 +176,7 @@ def test_rows_must_fit_the_model() -> None:
         ({"classes": [0, 1]}, "2 classes, expected 0"),
         ({"objective": "binary", "classes": [0, 1, 2]}, "3 classes, expected 2"),
         ({"best_iteration": 4}, "best_iteration 4 is not in 1..3"),
-        ({"params": {"sigmoid": -1.0}}, "not a positive number"),
+        ({"objective": "binary", "params": {"sigmoid": -1.0}}, "not a positive number"),
         ({"params": {"learning_rate": np.float64(0.1)}}, "'learning_rate' holds a float64"),
         ({"params": {"reg_lambda": float("nan")}}, "'reg_lambda' holds nan"),
         ({"params": {1: 2}}, "the parameter name 1 is not a string"),
@@ -213,10 +214,11 @@ def test_classes_come_back_as_they_were(classes: np.ndarray) -> None:
 
 def test_with_classes() -> None:
     model = make_model("binary", best_iteration=2, info=TrainInfo(zero_rows=[7]))
-    named = model.with_classes(np.array(["no", "yes"]))
+    forest, named = model.forest, model.with_classes(np.array(["no", "yes"]))
     assert model.classes is None and named.classes == ["no", "yes"]
     assert named == make_model("binary", best_iteration=2, classes=["no", "yes"])
     assert named.info is model.info
+    assert named.forest is forest  # nothing of the trees is made again
     assert named.with_classes([0, 1]) == make_model("binary", best_iteration=2, classes=[0, 1])
     with pytest.raises(ModelFormatError, match="3 classes, expected 2"):
         model.with_classes(["a", "b", "c"])

@@ -16,7 +16,7 @@ from bitgrove import theory
 from bitgrove.cli.demo_data import make_higgs_like
 from bitgrove.distributed import run_threads
 from bitgrove.theory import bounds, gain_error
-from bitgrove.theory.leaves import ABS_GRAD, GRAD, HESS, ROWS, tree_sums
+from bitgrove.theory.leaves import tree_sums
 from lab.datasets.simple import make_multiclass_like, make_regression_like
 
 SMALL = {"n_estimators": 5, "num_leaves": 15, "min_child_samples": 50}
@@ -139,8 +139,8 @@ def test_recorder_sees_the_gradients_each_tree_was_grown_from(device: str) -> No
         sums = tree_sums(tree, leaves[:, number].astype(np.int64), p - y, p * (1 - p))
         np.testing.assert_allclose(recorder.gammas[number], sums.gamma, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(recorder.mean_hess[number], sums.mean_hess, rtol=1e-5)
-        np.testing.assert_allclose(sums.leaf[:, HESS], tree.leaf_hess, rtol=1e-5)  # refitted
-        np.testing.assert_array_equal(sums.leaf[:, ROWS], tree.leaf_rows)
+        np.testing.assert_allclose(sums.leaf.hess, tree.leaf_hess, rtol=1e-5)  # refitted
+        np.testing.assert_array_equal(sums.leaf.rows, tree.leaf_rows)
 
 
 def test_recorder_counts_the_sampled_rows_of_every_class() -> None:
@@ -189,12 +189,9 @@ def test_sums_of_children_add_up(binary: tuple[bg.Dataset, bg.Model]) -> None:
     grad, hess = rng.normal(size=len(leaf)), rng.random(len(leaf))
     tree = model.trees[2]
     sums = tree_sums(tree, leaf, grad, hess)
-    both = sums.left + sums.right
-    np.testing.assert_allclose(
-        both[0, [ROWS, GRAD, ABS_GRAD, HESS]],
-        [len(leaf), grad.sum(), np.abs(grad).sum(), hess.sum()],
-    )
-    np.testing.assert_array_equal(both[:, ROWS], tree.split_rows)
+    of_root = [left[0] + right[0] for left, right in zip(sums.left, sums.right, strict=True)]
+    np.testing.assert_allclose(of_root, [len(leaf), grad.sum(), np.abs(grad).sum(), hess.sum()])
+    np.testing.assert_array_equal(sums.left.rows + sums.right.rows, tree.split_rows)
 
 
 @pytest.mark.parametrize("kind", ["regression", "binary"])

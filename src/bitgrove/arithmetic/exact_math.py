@@ -73,10 +73,6 @@ def exact_sigmoid(x: F64) -> F64:
     return _apply(_core.sigmoid, x)
 
 
-def log_of(x: float) -> float:
-    return float(exact_log(np.array([x]))[0])
-
-
 def _apply(function: object, x: F64) -> F64:
     flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1)
     out = np.empty_like(flat)

@@ -65,7 +65,3 @@ def _local_sum(values: F64, exponent: int) -> int:
     """In pieces: the integers of all rows at once would be the largest arrays of a training."""
     pieces = (values[i : i + _PIECE] for i in range(0, len(values), _PIECE))
     return sum(int(to_units(piece, exponent).sum()) for piece in pieces)
-
-
-def fixed_point_sum(values: F64, comm: Comm) -> float:
-    return float(fixed_point_sums([values], comm)[0])

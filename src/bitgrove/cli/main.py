@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.cli import sharded_files, tables
 from bitgrove.cli.options import parse
-from bitgrove.data import tables
 from bitgrove.data.dataset import Dataset
-from bitgrove.distributed import Comm, SoloComm, fails_together, files
+from bitgrove.distributed import Comm, SoloComm, fails_together
 from bitgrove.errors import BitgroveError, DataError, ParameterError, RankFailure
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.params import PARAMETERS, TrainParams, resolve
@@ -103,11 +103,11 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
     read = _ShardReader(args, params, comm)
     train_set = read.dataset(args.data)
     valid_set = read.dataset(args.valid) if args.valid else None
-    n_rows = files.introduce_ranks(comm, train_set.n_rows)
+    n_rows = sharded_files.introduce_ranks(comm, train_set.n_rows)
     if read.classes is not None:  # as the estimator does: the same model file
         given = {**given, **read.objective.class_settings(len(read.classes))}
     if comm.size > 1 and params.n_jobs is None:
-        given = {**given, "n_jobs": files.threads_per_rank(comm)}
+        given = {**given, "n_jobs": sharded_files.threads_per_rank(comm)}
     if comm.rank > 0:
         given = {**given, "verbosity": 0}
     start = time.perf_counter()
@@ -160,7 +160,7 @@ class _ShardReader:
     """Reads this rank's part of table files as Datasets; the first one sets the classes."""
 
     def __init__(self, args: argparse.Namespace, params: TrainParams, comm: Comm) -> None:
-        self.args, self.params, self.comm = args, params, comm
+        self.args, self.comm = args, comm
         assert params.objective is not None
         self.objective = OBJECTIVES[params.objective].from_settings(vars(params))
         self.classes: NDArray[Any] | None = None
@@ -168,9 +168,9 @@ class _ShardReader:
     def dataset(self, patterns: Sequence[str]) -> Dataset:
         args, comm = self.args, self.comm
         table = tables.read_table(patterns, args.delimiter, (comm.rank, comm.size), args.group)
-        table = files.shared_columns(table, comm)
+        table = sharded_files.shared_columns(table, comm)
         if args.group:
-            files.check_query_borders(table, args.group, comm)
+            sharded_files.check_query_borders(table, args.group, comm)
         label, self.classes = self._labels(table, args.label)
         return Dataset(
             tables.feature_table(table, _feature_names(table, args)),
@@ -187,11 +187,13 @@ class _ShardReader:
         if self.classes is not None:
             return codes, self.classes
         if self.comm.size > 1:
-            codes, found = tables.class_codes(table, name, files.shared_classes(found, self.comm))
-        if self.params.num_class is not None and found.dtype.kind in "iu":
+            codes, found = tables.class_codes(
+                table, name, sharded_files.shared_classes(found, self.comm)
+            )
+        promised = self.objective.promised_classes
+        if promised is not None and found.dtype.kind in "iu":
             # Rows may lack some class, but whole-number labels say which one they are.
-            every = np.arange(self.params.num_class)
-            codes, found = tables.class_codes(table, name, every)
+            codes, found = tables.class_codes(table, name, np.array(promised))
         expected = self.objective.n_classes
         if len(found) < 2 or (expected is not None and len(found) != expected):
             raise DataError(

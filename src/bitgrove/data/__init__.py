@@ -1,6 +1,6 @@
 """From any table to bins: columns, row ids, samples, edges.
 
-Receives what users hold (arrays, data frames, files, arrays on a GPU); returns Datasets, and the
+Receives what users hold (arrays, data frames, arrays on a GPU); returns Datasets, and the
 BinMapper that backends bin them with.
 """
 

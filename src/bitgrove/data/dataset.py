@@ -107,12 +107,6 @@ class Dataset:
         copied.group = np.zeros(0, np.int64) if "group" in parts else self.group
         return copied
 
-    def with_weight(self, weight: NDArray[np.float32]) -> Dataset:
-        """The same rows, and the same bins, with other weights, which are taken as they are."""
-        copied = copy(self)
-        copied.weight = weight
-        return copied
-
     def without_zero_weights(self) -> Dataset:
         """This dataset if no weight is zero, else a copy without those rows."""
         if self.weight is None or bool(np.all(self.weight > 0)):
@@ -308,7 +302,7 @@ def rows_for_prediction(X: Any, feature_names: list[str]) -> NDArray[Any]:
     n_features = len(feature_names)
     if names is not None and names != feature_names:
         nameless = feature_names == default_names(n_features)
-        # Even then: columns that are called f0, f1, ... must come in that order.
+        # Such a model takes columns of any name, but those called f0, f1, ... must be in order.
         if not nameless or set(names) & set(feature_names):
             raise DataError(_name_difference(names, feature_names))
     if is_on_gpu(X):

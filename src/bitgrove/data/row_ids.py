@@ -44,7 +44,7 @@ def number_rows(
     None: the shard is one piece, at the position of its rank.
     """
     mine = [(comm.rank, n_rows)] if pieces is None else pieces
-    mine = [(position, size) for position, size in mine if size]  # no rows take no position
+    mine = [(position, size) for position, size in mine if size]  # an empty piece takes no position
     everyone = np.concatenate(comm.allgather(np.array(mine, dtype=np.int64).ravel())).reshape(-1, 2)
     everyone = everyone[np.argsort(everyone[:, 0], kind="stable")]
     _check_positions(everyone[:, 0])

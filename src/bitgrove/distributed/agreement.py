@@ -66,7 +66,7 @@ def check_same_model(comm: Comm, model: Model) -> None:
 
 def _facts(params: TrainParams, train_set: Dataset) -> dict[str, Any]:
     shared = {k: v for k, v in vars(params).items() if k not in _OWN_PARAMETERS}
-    if params.device == "reference":  # it grows one leaf at a time: other plans
+    if params.device == "reference":  # it grows one leaf at a time, so its plans are different
         shared["device"] = "reference"
     return {
         "n_rows": train_set.n_rows,

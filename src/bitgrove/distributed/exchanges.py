@@ -19,3 +19,10 @@ def make_exchange(
     if params.distributed == "voting":
         return Voting(comm, backend, matrix, params.top_k)
     return DataParallel(comm, matrix.mapper)
+
+
+def caveat(params: TrainParams, n_ranks: int) -> str | None:
+    """What a user of this way should know about the model; None if it is that of one process."""
+    if params.distributed == "voting":
+        return f"voting over {n_ranks} ranks: the model may depend on their number"
+    return None

@@ -27,12 +27,13 @@ def replacing(path: PathLike) -> Iterator[BinaryIO]:
     """An empty file to write to, which takes the place of the old one if the block ends well.
 
     It has the old one's permissions. Links are followed; devices, pipes and folders are refused.
+    An OSError names the path that was given, never the temporary file.
     """
     target = os.path.realpath(path)  # through a link: replace the file, not the link
-    mode = _mode_of(target, path)
     directory = os.path.dirname(target)
     temporary = os.path.join(directory, f".bitgrove-{secrets.token_hex(8)}.tmp")
     try:
+        mode = _mode_of(target)
         with open(temporary, "xb") as file:
             if mode is not None:
                 os.chmod(temporary, mode)
@@ -40,23 +41,26 @@ def replacing(path: PathLike) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        ours = (None, temporary, target)
+        if isinstance(error, OSError) and error.errno and error.filename in ours:
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
     _sync_directory(directory)
 
 
-def _mode_of(target: str, path: PathLike) -> int | None:
+def _mode_of(target: str) -> int | None:
     """The permissions of the file that is there, if there is one; OSError if it is no file."""
     try:
         found = os.stat(target).st_mode
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(found):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
     if not stat.S_ISREG(found):
-        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "not a regular file", target)
     return stat.S_IMODE(found)
 
 

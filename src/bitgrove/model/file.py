@@ -309,7 +309,7 @@ def _trees_of(arrays: Arrays) -> list[Tree]:
 
 
 def _check_forest(arrays: Arrays, n_features: int) -> None:
-    """Refuse a forest that could lead a prediction astray: whole arrays at a time."""
+    """Refuse trees that a prediction could not walk safely; checks whole arrays at a time."""
     n_splits = arrays["tree_splits"].astype(np.int64)
     if (n_splits < 0).any():
         _refuse(f"tree {int(np.argmin(n_splits))} has a negative number of splits")

@@ -24,13 +24,13 @@ from bitgrove.machine.files import PathLike, write_atomically
 from bitgrove.model import file as model_file
 from bitgrove.model.predict import choose_gpu, predict_leaves, predict_scores
 from bitgrove.model.tree import Tree, make_forest
-from bitgrove.objectives import OBJECTIVES
+from bitgrove.objectives import OBJECTIVES, Objective
 from bitgrove.objectives.links import IDENTITY, Link
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
 
-# Strings have no width here: it is that of the longest label. Objects are any one of the kinds.
+# "<U" is text of any width: an array takes that of its longest label. "|O" is an array of objects.
 _CLASS_DTYPES = frozenset(
     ["|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<U", "|O"]
 )
@@ -74,7 +74,7 @@ class Model:
         self._device_forests: dict[str, Any] = {}
         _check_outputs(self)
         _check_names_and_params(self)
-        self._objective = OBJECTIVES[objective].for_model(self.params, self.n_outputs)
+        self._objective = _own_objective(self)
         _check_classes(self)
 
     @property
@@ -124,10 +124,7 @@ class Model:
         `device` is "cpu", "cuda" or "cuda:1"; None is where the rows of X are. Rows on a GPU give
         a CuPy array; the bits are the same everywhere.
         """
-        if gpu := choose_gpu(X, device):
-            return self._on_gpu(gpu, X, num_iteration, IDENTITY)
-        scores = self._scores(X, num_iteration, n_jobs)
-        return scores if self.n_outputs > 1 else scores[:, 0]
+        return self._predicted(IDENTITY, X, num_iteration, n_jobs, device)
 
     def predict(
         self,
@@ -140,9 +137,7 @@ class Model:
         """Predictions: (n_rows,) probabilities of the second class for binary, values for
         regression, scores for lambdarank; (n_rows, n_classes) probabilities for multiclass.
         The arguments are those of `predict_raw`."""
-        if gpu := choose_gpu(X, device):
-            return self._on_gpu(gpu, X, num_iteration, self._objective.link)
-        return self._objective.link.predictions(self._scores(X, num_iteration, n_jobs))
+        return self._predicted(self._objective.link, X, num_iteration, n_jobs, device)
 
     def predict_leaf(
         self, X: Any, *, num_iteration: int | None = None, n_jobs: int | None = None
@@ -167,30 +162,18 @@ class Model:
         """A model of the first iterations only (None: up to the best one)."""
         n_kept = self._n_used(num_iteration)
         best = self.best_iteration
-        return Model(
-            self.objective,
-            self.trees[: n_kept * self.n_outputs],
-            self.base_score,
-            self.feature_names,
-            self.params,
-            self.classes,
-            best if best is not None and best <= n_kept else None,
-            classes_dtype=self.classes_dtype,
-            info=self.info,
-        )
+        cut = self._copy()
+        cut.trees = self.trees[: n_kept * self.n_outputs]
+        cut.best_iteration = best if best is not None and best <= n_kept else None
+        cut._forest, cut._device_forests = None, {}
+        return cut
 
     def with_classes(self, classes: Sequence[Any] | npt.NDArray[Any]) -> Model:
         """The same forest with these labels behind its outputs."""
-        return Model(
-            self.objective,
-            self.trees,
-            self.base_score,
-            self.feature_names,
-            self.params,
-            classes,
-            self.best_iteration,
-            info=self.info,
-        )
+        named = self._copy()
+        named.classes, named.classes_dtype = _plain_classes(classes, None)
+        _check_classes(named)
+        return named
 
     def to_bytes(self) -> bytes:
         """The model file's content: the same bytes for the same model, on every machine."""
@@ -237,23 +220,39 @@ class Model:
             parts.append(f"best iteration {self.best_iteration}")
         return f"<bitgrove.Model {self.objective}: {', '.join(parts)}>"
 
-    def _scores(
-        self, X: Any, num_iteration: int | None, n_jobs: int | None
-    ) -> npt.NDArray[np.float64]:
+    def _copy(self) -> Model:
+        """A shallow one, whose fields the caller changes; copy.copy would go through the file."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def _predicted(
+        self,
+        link: Link,
+        X: Any,
+        num_iteration: int | None,
+        n_jobs: int | None,
+        device: str | None,
+    ) -> Any:
+        """Scores after the link; of the kind (CuPy or NumPy) that X is of."""
+        gpu = choose_gpu(X, device)
         n_used = self._n_used(num_iteration)
         rows = rows_for_prediction(X, self.feature_names)
-        return predict_scores(self.forest, rows, self.base_score, n_used, _checked_n_jobs(n_jobs))
+        if gpu is not None:
+            found = self._device_forest(gpu).predict(rows, n_used * self.n_outputs, link)
+            return found if self.n_outputs > 1 else found[:, 0]
+        n_threads = _checked_n_jobs(n_jobs)
+        return link.predictions(
+            predict_scores(self.forest, rows, self.base_score, n_used, n_threads)
+        )
 
-    def _on_gpu(self, gpu: str, X: Any, num_iteration: int | None, link: Link) -> Any:
-        """Scores, or predictions after the link; of the kind (CuPy or NumPy) that X is of."""
+    def _device_forest(self, gpu: str) -> Any:
+        """The trees on a GPU, sent there once."""
         from bitgrove.backends.cuda.predict import DeviceForest
 
-        n_trees = self._n_used(num_iteration) * self.n_outputs
-        rows = rows_for_prediction(X, self.feature_names)
         if gpu not in self._device_forests:
             self._device_forests[gpu] = DeviceForest(self.trees, self.base_score, gpu)
-        found = self._device_forests[gpu].predict(rows, n_trees, link)
-        return found if self.n_outputs > 1 else found[:, 0]
+        return self._device_forests[gpu]
 
     def _n_used(self, num_iteration: int | None) -> int:
         if num_iteration is None:
@@ -326,11 +325,13 @@ def _check_names_and_params(model: Model) -> None:
                 raise ModelFormatError(f"parameter {label} holds a {type(item).__name__}")
             if type(item) is float and not math.isfinite(item):
                 raise ModelFormatError(f"parameter {label} holds {item}")
-    sigmoid = model.params.get("sigmoid", 1.0)
-    if type(sigmoid) not in (int, float) or sigmoid <= 0:
-        raise ModelFormatError(
-            f"parameter 'sigmoid' is {reprlib.repr(sigmoid)}, not a positive number"
-        )
+
+
+def _own_objective(model: Model) -> Objective:
+    try:
+        return OBJECTIVES[model.objective].for_model(model.params, model.n_outputs)
+    except ParameterError as error:
+        raise ModelFormatError(str(error)) from None
 
 
 def _check_classes(model: Model) -> None:

@@ -44,7 +44,7 @@ def predict_leaves(forest: Any, rows: Rows, n_jobs: int | None) -> NDArray[np.in
 
 
 def choose_gpu(X: Any, device: str | None) -> str | None:
-    """The GPU to predict on; None is the CPU. Without a wish it is where the rows are."""
+    """The GPU to predict on; None is the CPU. If no device is given, it is where the rows are."""
     lies_on = device_of(X)
     if device is None:
         device = lies_on

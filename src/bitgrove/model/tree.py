@@ -69,7 +69,7 @@ def concatenate(trees: Sequence[Tree], name: str, dtype: str) -> NDArray[Any]:
 
 
 def make_forest(trees: Sequence[Tree], n_features: int, simd: int | None = None) -> Any:
-    """All trees in the layouts of cpp/forest.h, for the prediction kernels."""
+    """All trees in the layouts of cpp/predict/forest.h, for the prediction kernels."""
     split_offset = np.zeros(len(trees) + 1, dtype=np.int64)
     leaf_offset = np.zeros(len(trees) + 1, dtype=np.int64)
     np.cumsum([tree.n_splits for tree in trees], out=split_offset[1:])

@@ -10,7 +10,7 @@ from bitgrove.objectives.base import (
 )
 from bitgrove.objectives.binary import Binary
 from bitgrove.objectives.multiclass import Multiclass
-from bitgrove.objectives.ranking import LambdaRank, label_gains
+from bitgrove.objectives.ranking import LambdaRank
 from bitgrove.objectives.regression import Regression
 
 # The order of lists in messages and on the page of parameters.
@@ -25,7 +25,6 @@ __all__ = [
     "Multiclass",
     "Objective",
     "Regression",
-    "label_gains",
     "make_objective",
     "owners",
     "register",

@@ -79,7 +79,9 @@ class Objective:
 
     @classmethod
     def for_model(cls, settings: Mapping[str, Any], n_outputs: int) -> Self:
-        """The objective of a finished model."""
+        """The objective of a finished model; ParameterError if it cannot predict with a setting.
+
+        Settings out of a file are of any type."""
         return cls.from_settings(settings)
 
     @classmethod
@@ -101,9 +103,19 @@ class Objective:
         return 0
 
     @property
+    def promised_classes(self) -> range | None:
+        """The labels that the settings announce; None where only the labels tell."""
+        return None
+
+    @property
     def top_label(self) -> int | None:
         """Labels are whole numbers from 0 to this one; None: any number is a label."""
         return None
+
+    @property
+    def gains(self) -> F64:
+        """The gain of each grade, for metrics of ranking; empty where labels are no grades."""
+        return np.zeros(0)
 
     @property
     def kernel_parameters(self) -> tuple[float, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +16,8 @@ from bitgrove.objectives.base import F32, F64, Objective, Tables, check_sigmoid,
 from bitgrove.objectives.links import Link, Sigmoid
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from bitgrove.distributed.comm import Comm
 
 
@@ -31,6 +35,15 @@ class Binary(Objective):
 
     scale_pos_weight: float = 1.0
     sigmoid: float = 1.0
+
+    @classmethod
+    def for_model(cls, settings: Mapping[str, Any], n_outputs: int) -> Self:
+        sigmoid = settings.get("sigmoid", 1.0)
+        if type(sigmoid) not in (int, float) or sigmoid <= 0:
+            raise ParameterError(
+                f"parameter 'sigmoid' is {reprlib.repr(sigmoid)}, not a positive number"
+            )
+        return super().for_model(settings, n_outputs)
 
     @property
     def n_classes(self) -> int | None:

@@ -19,13 +19,13 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Link:
-    """The score itself is the prediction."""
+    """The scores themselves are the predictions."""
 
     kernel: ClassVar[str | None] = None
     slope: float = 1.0
 
     def predictions(self, scores: F64) -> F64:
-        return scores[:, 0]
+        return scores if scores.shape[1] > 1 else scores[:, 0]
 
 
 class Sigmoid(Link):

@@ -58,6 +58,10 @@ class Multiclass(Objective):
         return self.num_class
 
     @property
+    def promised_classes(self) -> range | None:
+        return None if self.num_class is None else range(self.num_class)
+
+    @property
     def top_label(self) -> int | None:
         return self.n_outputs - 1
 

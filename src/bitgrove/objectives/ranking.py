@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,18 +29,6 @@ class Queries(NamedTuple):
     unit: F64  # of each query's fixed-point sums
     label_gain: F64
     discount: F64  # of each rank
-
-
-class HasLabelGain(Protocol):
-    @property
-    def label_gain(self) -> Sequence[float] | None: ...
-
-
-def label_gains(params: HasLabelGain) -> F64:
-    """The gain of grades 0, 1, 2, ...: as given, or 2^grade - 1."""
-    if params.label_gain:
-        return np.asarray(params.label_gain, dtype=np.float64)
-    return np.ldexp(1.0, np.arange(_MAX_LABEL)) - 1.0
 
 
 def discounts(n_ranks: int) -> F64:
@@ -82,8 +70,15 @@ class LambdaRank(Objective):
     label_gain: Sequence[float] | None = None
 
     @property
+    def gains(self) -> F64:
+        """Of grades 0, 1, 2, ...: as given, or 2^grade - 1."""
+        if self.label_gain:
+            return np.asarray(self.label_gain, dtype=np.float64)
+        return np.ldexp(1.0, np.arange(_MAX_LABEL)) - 1.0
+
+    @property
     def top_label(self) -> int | None:
-        return len(label_gains(self)) - 1
+        return len(self.gains) - 1
 
     @property
     def kernel_parameters(self) -> tuple[float, ...]:
@@ -100,7 +95,8 @@ class LambdaRank(Objective):
             )
 
     def check_labels(self, label: F64) -> None:
-        top = len(label_gains(self)) - 1
+        top = self.top_label
+        assert top is not None
         if ((label < 0) | (label != np.floor(label)) | (label > top)).any():
             raise DataError(f"label: lambdarank needs whole grades 0 to {top} (see label_gain)")
 
@@ -110,7 +106,7 @@ class LambdaRank(Objective):
         if largest > _MAX_QUERY_ROWS:
             raise DataError(f"group: a query has {largest} rows; at most {_MAX_QUERY_ROWS}")
         offset = np.concatenate([[0], np.cumsum(group)]).astype(np.int64)
-        gains, discount = label_gains(self), discounts(largest)
+        gains, discount = self.gains, discounts(largest)
         truncation = self.lambdarank_truncation_level
         max_dcg = ideal_dcg(gains[label.astype(np.int64)], group, discount, truncation)
         inverse = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0.0)

@@ -23,16 +23,7 @@ from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.params import TrainParams, resolve
 from bitgrove.theory.bounds import gain_error_bound, hessian_gain_error_bound, units
-from bitgrove.theory.leaves import (
-    ABS_GRAD,
-    GRAD,
-    HESS,
-    ROWS,
-    TreeSums,
-    child_sums,
-    sum_leaves,
-    tree_sums,
-)  # fmt: skip
+from bitgrove.theory.leaves import Sums, TreeSums, child_sums, sum_leaves, tree_sums
 from bitgrove.training.booster import Booster, start_scores
 from bitgrove.training.quantize import counts_magnitudes, quantize
 
@@ -163,19 +154,20 @@ def _tree_errors(
     tree: Tree, number: int, leaf: I64, rounder: _Rounder, n_draws: int, delta: float
 ) -> GainErrors:
     sums = tree_sums(tree, leaf, *rounder.original())
-    gain = _gain(sums.left[:, [GRAD, HESS]], sums.right[:, [GRAD, HESS]])
+    gain = _gain((sums.left.grad, sums.left.hess), (sums.right.grad, sums.right.hess))
     error = np.empty((n_draws, tree.n_splits))
     for draw in range(n_draws):
         rounded = sum_leaves(tree.n_leaves, leaf, rounder.draw(draw), SoloComm())
-        moved = np.abs(_gain(*child_sums(tree, rounded)) - gain)
+        left, right = child_sums(tree, rounded)
+        moved = np.abs(_gain(tuple(left), tuple(right)) - gain)
         error[draw] = np.divide(moved, gain, out=np.zeros_like(gain), where=gain > 0.0)
     bits = rounder.params.gradient_bits
     assert bits is not None
     return GainErrors(
         bits=bits,
         tree=np.full(tree.n_splits, number),
-        n_left=sums.left[:, ROWS],
-        n_right=sums.right[:, ROWS],
+        n_left=sums.left.rows,
+        n_right=sums.right.rows,
         gain=gain,
         gamma=sums.gamma,
         error=error,
@@ -184,33 +176,33 @@ def _tree_errors(
     )
 
 
-def _gain(left: F64, right: F64) -> F64:
+def _gain(left: tuple[F64, F64], right: tuple[F64, F64]) -> F64:
     """The paper's G from (gradient, hessian) sums; a child without hessian adds nothing."""
-    total = np.zeros(len(left))
-    for grad, hess in (left.T, right.T):
+    total = np.zeros(len(left[0]))
+    for grad, hess in (left, right):
         total += np.divide(grad**2, 2.0 * hess, out=np.zeros_like(grad), where=hess > 0.0)
     return total
 
 
 def _bound(sums: TreeSums, rounder: _Rounder, bits: int, delta: float) -> F64:
     """The theorem that fits the loss, with the tightest epsilon each leaf allows."""
-    if not len(sums.left):
-        return np.zeros(0)
     left, right = sums.left, sums.right
-    both = left + right
+    if not len(left.rows):
+        return np.zeros(0)
+    both = Sums(*(of_left + of_right for of_left, of_right in zip(left, right, strict=True)))
     top = float(np.abs(rounder.grad).max())
     with np.errstate(divide="ignore", invalid="ignore"):
         if rounder.hess is None:
             bound = gain_error_bound(
-                bits, left[:, ROWS], right[:, ROWS], gamma=sums.gamma,
-                epsilon=both[:, ABS_GRAD] / both[:, ROWS], max_grad=top, delta=delta,
+                bits, left.rows, right.rows, gamma=sums.gamma,
+                epsilon=both.abs_grad / both.rows, max_grad=top, delta=delta,
             )  # fmt: skip
         else:
             unit_grad, unit_hess = units(bits, top, float(rounder.hess.max()))
             bound = hessian_gain_error_bound(
-                left[:, ROWS], right[:, ROWS], gamma=sums.gamma,
-                left_hess=left[:, HESS] / left[:, ROWS], right_hess=right[:, HESS] / right[:, ROWS],
-                epsilon=both[:, ABS_GRAD] / both[:, HESS],
+                left.rows, right.rows, gamma=sums.gamma,
+                left_hess=left.hess / left.rows, right_hess=right.hess / right.rows,
+                epsilon=both.abs_grad / both.hess,
                 unit_grad=unit_grad, unit_hess=unit_hess, delta=delta,
             )  # fmt: skip
     return np.asarray(bound)

@@ -7,8 +7,9 @@ the quantities of the paper's figures 7 and 8.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,45 +25,54 @@ if TYPE_CHECKING:
     from bitgrove.training.booster import Booster
 
 F64 = NDArray[np.float64]
-ROWS, GRAD, ABS_GRAD, HESS = range(4)
+
+
+class Sums(NamedTuple):
+    """Sums over the rows of each node; rows are their numbers."""
+
+    rows: F64
+    grad: F64
+    abs_grad: F64
+    hess: F64
 
 
 @dataclass(frozen=True, eq=False)
 class TreeSums:
-    """Columns ROWS, GRAD, ABS_GRAD, HESS of each leaf, and of the two children of each split."""
+    """Sums over each leaf, and over the two children of each split."""
 
-    leaf: F64  # (n_leaves, 4)
-    left: F64  # (n_splits, 4)
-    right: F64
+    leaf: Sums
+    left: Sums
+    right: Sums
 
     @property
     def gamma(self) -> F64:
         """Of each leaf that was split; 0 where no row has a gradient."""
-        both = self.left[:, ABS_GRAD] + self.right[:, ABS_GRAD]
-        found = gamma(self.left[:, GRAD], self.right[:, GRAD], both)
+        both = self.left.abs_grad + self.right.abs_grad
+        found = gamma(self.left.grad, self.right.grad, both)
         return np.where(both > 0.0, found, 0.0)
 
     @property
     def mean_hess(self) -> F64:
         """Average hessian of each final leaf that has rows."""
-        filled = self.leaf[:, ROWS] > 0
-        return np.asarray(self.leaf[filled, HESS] / self.leaf[filled, ROWS])
+        filled = self.leaf.rows > 0
+        return np.asarray(self.leaf.hess[filled] / self.leaf.rows[filled])
 
 
 def child_sums(tree: Tree, leaf_sums: F64) -> tuple[F64, F64]:
-    """Sums of the left and right child of each split, from those of the leaves."""
-    shape = (tree.n_splits, leaf_sums.shape[1])
+    """Sums of the left and right child of each split, (n_columns, n_splits), from the leaves'."""
+    shape = (len(leaf_sums), tree.n_splits)
     left, right = np.zeros(shape), np.zeros(shape)
     for split in range(tree.n_splits - 1, -1, -1):  # children come after their parent
         for child, sums in ((tree.left[split], left), (tree.right[split], right)):
-            sums[split] = left[child] + right[child] if child >= 0 else leaf_sums[~child]
+            both = left[:, child] + right[:, child] if child >= 0 else leaf_sums[:, ~child]
+            sums[:, split] = both
     return left, right
 
 
-def sum_leaves(n_leaves: int, leaf: NDArray[np.int64], columns: list[F64], comm: Comm) -> F64:
-    """(n_leaves, n_columns) sums over the rows of all ranks."""
+def sum_leaves(n_leaves: int, leaf: NDArray[np.int64], columns: Sequence[F64], comm: Comm) -> F64:
+    """(n_columns, n_leaves) sums over the rows of all ranks."""
     local = [np.bincount(leaf, weights=column, minlength=n_leaves) for column in columns]
-    everyone = comm.allgather(np.stack(local, axis=1))
+    everyone = comm.allgather(np.stack(local))
     return np.asarray(np.sum(everyone, axis=0))
 
 
@@ -71,9 +81,9 @@ def tree_sums(
 ) -> TreeSums:
     """Sums of a tree whose rows fall into the given leaves; hess None: each is one."""
     ones = np.ones(len(leaf))
-    columns = [ones, grad, np.abs(grad), ones if hess is None else hess]
+    columns = Sums(ones, grad, np.abs(grad), ones if hess is None else hess)
     sums = sum_leaves(tree.n_leaves, leaf, columns, comm or SoloComm())
-    return TreeSums(sums, *child_sums(tree, sums))
+    return TreeSums(Sums(*sums), *(Sums(*side) for side in child_sums(tree, sums)))
 
 
 class LeafRecorder:

@@ -62,7 +62,7 @@ class Booster:
         assert label is not None
         weight = self.objective.row_weights(label, dataset.weight)
         self.backend: Backend = make_backend(params)
-        # The smallest of all ranks: with other slots a rank would plan other messages.
+        # The smallest pool of all ranks: ranks with different pools would plan different messages.
         pool_mb = params.histogram_pool_mb or self.backend.pool_mb
         self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)

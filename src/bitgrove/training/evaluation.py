@@ -19,7 +19,6 @@ from bitgrove.data.device_tables import require_device
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import label_gains
 from bitgrove.objectives.metrics import EvalData, make_metric
 from bitgrove.training.booster import start_scores
 
@@ -58,7 +57,7 @@ class Evaluator:
         self.booster, self.backend = booster, booster.backend
         names = booster.params.eval_metric or (booster.objective.default_metric,)
         metrics = map(make_metric, names)
-        self.metrics = list({m.name: m for m in metrics}.values())  # ndcg is ndcg@10: once
+        self.metrics = list({m.name: m for m in metrics}.values())  # ndcg and ndcg@10 are one
         datasets = _datasets(valid_sets)
         set_names = _names(valid_names, len(datasets))
         agree_on(booster.comm, "validation sets", set_names)
@@ -117,16 +116,16 @@ class Evaluator:
     def _eval_data(self, valid: _ValidSet) -> EvalData:
         dataset = valid.dataset
         scores = np.ascontiguousarray(self.backend.download(valid.scores).T)
-        prediction = self.booster.objective.link.predictions(scores)
+        objective = self.booster.objective
+        prediction = objective.link.predictions(scores)
         assert dataset.label is not None
         weight = (
             np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight.astype(np.float64)
         )
-        gains = label_gains(self.booster.params)
         group = dataset.group
         if group is None and dataset.n_rows == 0:
             group = np.zeros(0, dtype=np.int64)
-        return EvalData(prediction, dataset.label, weight, group, gains)
+        return EvalData(prediction, dataset.label, weight, group, objective.gains)
 
 
 def _datasets(valid_sets: Dataset | Sequence[Dataset] | None) -> list[Dataset]:

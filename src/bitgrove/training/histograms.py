@@ -38,11 +38,13 @@ class WidthPlan:
         for width, (grad_range, hess_range) in _RANGES.items():
             fitting = min(grad_range // grad_limit, hess_range // hess_limit)
             self._rows_that_fit[width] = fitting
-            # All rows there are, if all of them together fit.
+            # If the sums over all rows fit, so do those of any node.
             all_fit = abs_grad <= grad_range and hess <= hess_range
             self._most_rows[width] = ALL_ROWS if all_fit else min(fitting, ALL_ROWS)
-        local_rows = list(self._most_rows.values())  # from 8 bits on; totals from 16
-        self.limits = _core.WidthLimits(local_rows[1:], local_rows, BLOCK_ROWS, LEAST_BLOCK_ROWS)
+        total_rows, local_rows = (
+            [self._most_rows[width] for width in widths] for widths in (TOTAL_WIDTHS, LOCAL_WIDTHS)
+        )
+        self.limits = _core.WidthLimits(total_rows, local_rows, BLOCK_ROWS, LEAST_BLOCK_ROWS)
 
     def rows_that_fit(self, width: int) -> int:
         """How many rows, whichever they are, cannot overflow a sum of this width."""

@@ -26,6 +26,7 @@ from bitgrove.callbacks import (
 from bitgrove.data.dataset import Dataset
 from bitgrove.distributed.agreement import check_same_model
 from bitgrove.distributed.comm import Comm, SoloComm, fails_together
+from bitgrove.distributed.exchanges import caveat
 from bitgrove.errors import ParameterError
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
@@ -75,7 +76,7 @@ def train(
 
     with fails_together(comm):
         model = work()
-    give_back_memory()  # what the booster held is free by now
+    give_back_memory()  # the booster, which held it, is gone by now
     return model
 
 
@@ -83,18 +84,16 @@ def _run(
     booster: Booster, evaluator: Evaluator, callbacks: list[Callback], grown: list[list[Tree]]
 ) -> TrainingState:
     params, comm = booster.params, booster.comm
-    # What callbacks of the user answer may differ between ranks: one that stops, stops all.
+    # The user's callbacks may answer differently on each rank: if one stops, all stop.
     ask_all = comm.size > 1 and bool(comm.allreduce_max(np.array([len(callbacks)]))[0])
     callbacks = [record_evaluation(booster.info.evals_result), *callbacks]
     if params.early_stopping_rounds is not None:
         if not evaluator.sets:
             raise ParameterError("early_stopping_rounds: needs a validation set (valid_sets)")
         callbacks.append(early_stopping(params.early_stopping_rounds, params.first_metric_only))
-    if params.verbosity >= 1 and params.distributed == "voting" and comm.rank == 0:
-        print(
-            f"voting over {comm.size} ranks: the model may depend on their number", file=sys.stderr
-        )
     if params.verbosity >= 1:
+        if comm.rank == 0 and (warning := caveat(params, comm.size)):
+            print(warning, file=sys.stderr)
         callbacks.append(log_evaluation())
     if params.progress:
         callbacks.append(progress_bar())

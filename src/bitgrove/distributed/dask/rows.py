@@ -63,7 +63,7 @@ def to_dataset(local: Any, names: list[str], bundle: Bundle) -> Dataset:
     """One partition, checked and encoded by the ordinary estimator, which knows the classes."""
     target, weight = bundle["y"], bundle.get("sample_weight")
     if weight is not None and hasattr(local, "classes_"):
-        # Rows without weight count as absent; their class may be no class.
+        # Rows without weight count as absent; their label may be none of the classes.
         target = np.where(column_or_1d(weight) > 0, column_or_1d(target), local.classes_[0])
     queries = None
     if "qid" in bundle:

@@ -60,7 +60,7 @@ class MpiComm(Comm):
         self._heard: dict[int, int] = {}  # rank -> its number of collectives, in a roll call
         self._answered = False
         self._failed: tuple[int, str] | None = None
-        # Whatever MPI may still write to or read from stays here.
+        # Buffers that MPI may still read or write: they must not be freed.
         self._kept: list[Any] = []
         _deaths.hold(self)
         neighbours = communicator.Split_type(self._mpi.COMM_TYPE_SHARED)  # on this machine
@@ -180,7 +180,7 @@ class MpiComm(Comm):
             died = "it died, or " if _deaths.n_deaths else ""
             reason = f"{died}no word from it{also} for {self.timeout:g} s (distributed_timeout)"
             self._give_up(silent[0], reason)
-        if _deaths.n_deaths:  # all that are left are here, and none is missing: an older word
+        if _deaths.n_deaths:  # every rank answered, so the report is an old one
             _deaths.n_deaths = 0
             return
         places = {rank: n for rank, n in self._heard.items() if n != self._n_started}
@@ -244,7 +244,8 @@ class _Exchange:
         return not self._missing and bool(self._mpi.Request.Testall(self._requests))
 
 
-# Facts of the process, not of a communicator: deaths told, and ranks that never answered.
+# Of the process, because all communicators share them: reported deaths, and ranks that never
+# answered a roll call.
 _deaths = DeathWatch()
 _silent_ranks: list[int] = []
 _hooked: list[Any] = []

@@ -47,11 +47,11 @@ class DeathWatch:
                 self._stop()
 
     def _stop(self) -> bool:
-        """Whether the old handler is back: not so if it was not Python's, or ours is not on top."""
+        """Puts the old handler back; False if it was not set in Python, or ours was replaced."""
         if not self._is_listening or self._before is None or _SIGNAL is None:
             return False
         if signal.getsignal(_SIGNAL) != self._remember:
-            self._is_listening = False  # whoever came later stays, and may still call ours
+            self._is_listening = False  # a handler set after ours stays, and may call ours
             return False
         self._is_listening = not _set_handler(self._before)
         return not self._is_listening

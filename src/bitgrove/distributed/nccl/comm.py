@@ -4,9 +4,9 @@ Owns NcclComm, nccl() and the channel to the library. Everything small, and how 
 goes over the Comm that is wrapped (MPI, for example); only the sums of histograms do not. They are
 integers, so the model is the same bytes as with histograms staged through the host.
 
-NCCL itself waits for ever. Here the end of a sum is looked for, and between looks the wrapped Comm
-is asked for failures; after `timeout` seconds NCCL's work is aborted and the ranks hold a roll call
-over the wrapped Comm.
+NCCL itself waits for ever. So this module polls for the end of a sum, and between two polls asks
+the wrapped Comm for failures; after `timeout` seconds it aborts NCCL's work, and the ranks hold a
+roll call over the wrapped Comm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bitgrove.machine.gpu import find_device, import_cupy
 
 I64 = NDArray[np.int64]
 Bins = tuple[int, int]
-_LOOKS = 2000  # looks that only yield; then the waiting rank sleeps between them
+_LOOKS = 2000  # polls that only yield the core; after them the waiting rank sleeps between polls
 _NAP = 1e-4
 
 
@@ -81,7 +81,7 @@ class NcclComm(WrappedComm):
             self.comm.check()
             if time.monotonic() > until:
                 self._channel.abort()
-                # Who hangs or is gone does not come here either: the wrapped Comm names it.
+                # A rank that hangs or has ended is missing here, too: the wrapped Comm names it.
                 self.comm.allreduce_max(np.zeros(1, dtype=np.int64))
                 raise RankFailure(
                     self.rank,
@@ -197,7 +197,7 @@ class NcclChannel:
             for root, block in enumerate(self._blocks):
                 if block.size == 0:  # more ranks than features
                     continue
-                # In place on the root. Sums of unsigned integers wrap around, as everywhere.
+                # In place on the root. Sums of unsigned integers wrap around, as in the kernels.
                 self._communicator.reduce(
                     block.data.ptr, block.data.ptr, block.size, library.NCCL_UINT64,
                     library.NCCL_SUM, root, stream.ptr,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.data.tables import column, listed
+from bitgrove.cli.tables import column, listed
 from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError
 from bitgrove.machine.threads import available_cores
