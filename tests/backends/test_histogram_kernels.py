@@ -58,7 +58,7 @@ def expected_sums(case: BinnedCase, integers: I64, rows: NDArray[Any]) -> list[t
     return [(int(g), int(h)) for g, h in pool.storage[0]]
 
 
-def check(
+def check_builds(
     backend: CpuBackend,
     case: BinnedCase,
     integers: I64,
@@ -99,7 +99,7 @@ def test_widths_and_blocks(local: int, total: int, packed: bool) -> None:
     rows = rng.permutation(500).astype(np.int32)[:450]
     for block in BLOCKS[local]:
         steps = [(0, 200, 0, local, total, block), (200, 450, 1, local, total, block)]
-        check(cpu(packed=packed), case, integers, rows, steps)
+        check_builds(cpu(packed=packed), case, integers, rows, steps)
 
 
 @pytest.mark.parametrize("half_bits", [8, 16, 32])
@@ -112,7 +112,7 @@ def test_row_widths(half_bits: int, packed: bool) -> None:
     rows = np.arange(300, dtype=np.int32)
     for local, total in WIDTHS:
         steps = [(0, 300, 0, local, total, 40)]
-        check(cpu(packed=packed), case, integers, rows, steps, half_bits)
+        check_builds(cpu(packed=packed), case, integers, rows, steps, half_bits)
 
 
 @pytest.mark.parametrize("simd", SIMD)
@@ -131,7 +131,7 @@ def test_threads_and_simd(n_threads: int, simd: int) -> None:
         (3999, 4000, 1, 64, 64, 10),
     ]
     for packed in (True, False):
-        check(cpu(n_threads, simd, packed), case, integers, rows, steps)
+        check_builds(cpu(n_threads, simd, packed), case, integers, rows, steps)
 
 
 def test_builds_leave_nothing_behind() -> None:
@@ -143,8 +143,8 @@ def test_builds_leave_nothing_behind() -> None:
     integers = gradients(rng, 300)
     rows = np.arange(300, dtype=np.int32)
     for local, total in [*WIDTHS, *WIDTHS[::-1]]:
-        check(backend, wide, integers, rows, [(0, 300, 0, local, total, 42)])
-        check(backend, small, integers[:100], rows[:100], [(0, 100, 0, local, total, 42)])
+        check_builds(backend, wide, integers, rows, [(0, 300, 0, local, total, 42)])
+        check_builds(backend, small, integers[:100], rows[:100], [(0, 100, 0, local, total, 42)])
 
 
 @settings(max_examples=50, deadline=None)
@@ -172,7 +172,7 @@ def test_any_table_with_planned_widths(
         total = plan.total_width(end - begin)
         local, block = plan.local(end - begin, total)
         steps.append((begin, end, slot, local, total, block))
-    check(cpu(n_threads, simd, packed), case, integers, rows, steps)
+    check_builds(cpu(n_threads, simd, packed), case, integers, rows, steps)
 
 
 @settings(max_examples=60, deadline=None)
@@ -206,7 +206,7 @@ def test_features_that_share_a_column(
     rows = rng.permutation(n).astype(np.int32)
     middle = int(rng.integers(0, n + 1))
     steps = [(0, middle, 1, *widths, 42), (middle, n, 0, *widths, 30)]
-    check(cpu(n_threads, simd, packed), case, integers, rows, steps)
+    check_builds(cpu(n_threads, simd, packed), case, integers, rows, steps)
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -220,4 +220,4 @@ def test_marginals_at_the_bound(grad: int, packed: bool) -> None:
     integers = np.tile([grad, HESS_LIMIT], (n, 1))
     rows = np.arange(n, dtype=np.int32)
     for local, block in ((8, 42), (16, n)):
-        check(cpu(packed=packed), case, integers, rows, [(0, n, 0, local, 16, block)])
+        check_builds(cpu(packed=packed), case, integers, rows, [(0, n, 0, local, 16, block)])

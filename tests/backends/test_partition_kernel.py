@@ -54,7 +54,7 @@ def divide(backend: CpuBackend, case: BinnedCase, rows: Rows, plan: Records) -> 
     return left
 
 
-def check(
+def check_divisions(
     case: BinnedCase, rows: Rows, *steps: tuple[int, ...], n_threads: tuple[int, ...] = (1, 2)
 ) -> None:
     for n_zero in (0, 1, 100, 9000):
@@ -78,7 +78,7 @@ def case() -> BinnedCase:
 def test_sizes_around_the_borders(case: BinnedCase, size: int, default_left: int) -> None:
     rng = np.random.default_rng(size)
     rows = np.sort(rng.permutation(22_000)[:size]).astype(np.int32)
-    check(case, rows, (0, size, 0, 100, 255, default_left))
+    check_divisions(case, rows, (0, size, 0, 100, 255, default_left))
 
 
 @pytest.mark.parametrize("split_bin", [0, 1, 126, 127, 128, 253, 254])
@@ -86,14 +86,14 @@ def test_every_kind_of_bin(case: BinnedCase, split_bin: int) -> None:
     """Bins are unsigned bytes: 128 and more are not negative, 255 is the missing one."""
     rows = np.arange(3000, dtype=np.int32)
     for default_left in (0, 1):
-        check(case, rows, (0, 3000, 0, split_bin, 255, default_left), n_threads=(1,))
+        check_divisions(case, rows, (0, 3000, 0, split_bin, 255, default_left), n_threads=(1,))
 
 
 def test_values_against_missing(case: BinnedCase) -> None:
     """The last cut: all values left, missing right; and a feature with one value bin."""
     rows = np.arange(5000, dtype=np.int32)
-    check(case, rows, (0, 5000, 2, 99, 100, 0), (0, 0, 3, 0, 1, 0))
-    check(case, rows, (0, 2500, 3, 0, 1, 0), (2500, 5000, 3, 0, 1, 1))
+    check_divisions(case, rows, (0, 5000, 2, 99, 100, 0), (0, 0, 3, 0, 1, 0))
+    check_divisions(case, rows, (0, 2500, 3, 0, 1, 0), (2500, 5000, 3, 0, 1, 1))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -105,7 +105,7 @@ def test_all_rows_on_one_side(side: str) -> None:
         rows = rows[case.reference.bins[1] > 0]
         step, counts = (0, len(rows), 1, 0, 10, 1), (0, 0)
     assert divide(cpu(2), case, rows.copy(), divisions(step, n_zero=9)) == [counts]
-    check(case, rows, step)
+    check_divisions(case, rows, step)
 
 
 def test_rows_keep_their_order(case: BinnedCase) -> None:
@@ -121,7 +121,7 @@ def test_the_last_row_of_the_table() -> None:
     for n in (1, 2, 3, 4, 16, 17):
         case = random_binned(np.random.default_rng(n), n, [3, 200], [True, True])
         rows = np.full(64, n - 1, dtype=np.int32)  # vectors full of the last row
-        check(case, rows, (0, 64, 1, 50, 200, 1))
+        check_divisions(case, rows, (0, 64, 1, 50, 200, 1))
 
 
 @settings(max_examples=50, deadline=None)
@@ -140,7 +140,7 @@ def test_batches_of_nodes(seed: int, n_nodes: int, n_rows: int) -> None:
     steps = zip(
         borders[::2], borders[1::2], feature, split_bin, missing_bin, default_left, strict=True
     )
-    check(case, rows, *steps, n_threads=(1, 2, 4))
+    check_divisions(case, rows, *steps, n_threads=(1, 2, 4))
 
 
 @settings(max_examples=60, deadline=None)
