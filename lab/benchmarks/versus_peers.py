@@ -28,7 +28,7 @@ from lab.datasets.task import Task
 from lab.reporting import machine, markdown_table, n_cores, write_json
 from lab.systems.base import Settings, System
 from lab.systems.lightgbm import LightGBM
-from lab.systems.lineup import system
+from lab.systems.lineup import installed
 
 SYSTEMS = (
     "bitgrove-2", "bitgrove-3", "bitgrove", "lightgbm", "lightgbm-2", "lightgbm-3",
@@ -120,7 +120,7 @@ def main(words: Sequence[str]) -> int:
     unknown = set(options.lines or ()) - set(work)
     if unknown:
         raise SystemExit(f"unknown lines {sorted(unknown)}; there are: {', '.join(work)}")
-    systems = [system(name) for name in options.systems]
+    systems = installed(options.systems)
     how = f"threads: {options.threads}; {options.clock} time; best of {options.repeats} rounds"
     print(f"machine: {machine()}\n{how}")
     print("versions: " + ", ".join(sorted({f"{s.package} {s.version}" for s in systems})) + "\n")

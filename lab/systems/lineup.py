@@ -48,6 +48,18 @@ def system(name: str) -> System:
     return _LIBRARIES[library](name, int(bits) if bits else None)
 
 
+def installed(names: Iterable[str]) -> list[System]:
+    """The systems of these short names whose libraries are there."""
+    return [found for found in map(system, names) if _there(found.package, found.installed)]
+
+
+@cache
+def _there(package: str, found: bool) -> bool:
+    if not found:
+        print(f"{package} is left out: pip install {package}", file=sys.stderr)
+    return found
+
+
 def labelled(label: str, dataset: str = "") -> System:
     """The system of a label; the dataset decides LightGBM's layout, as in the paper."""
     if label == "XGBoost":
@@ -88,17 +100,9 @@ def peer_names(wanted: Iterable[str] | None, bits: Iterable[int] = ()) -> list[s
     """Their short names."""
     names = []
     for package in PEERS:
-        if (wanted is None or package in wanted) and _installed(package):
+        if (wanted is None or package in wanted) and installed([package]):
             names += [package, *(f"{package}-{b}" for b in bits if b in _BITS.get(package, ()))]
     return names
-
-
-@cache
-def _installed(package: str) -> bool:
-    found = system(package).installed
-    if not found:
-        print(f"{PEERS[package]} is left out: pip install {package}", file=sys.stderr)
-    return found
 
 
 def layout(dataset: str, bits: int | None) -> str | None:

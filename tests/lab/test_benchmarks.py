@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.__main__ import main
+from lab.systems.bitgrove import Bitgrove
 
 
 def test_same_bits_says_that_the_ways_agree(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,6 +35,18 @@ def test_versus_peers_measures_each_system(
         for outcome in record["outcomes"].values():
             assert outcome["error"] is None and min(outcome["best"].values()) > 0.0
     assert set(records[2]["outcomes"]["sklearn"]["quality"]) == {"multi_logloss", "multi_error"}
+
+
+def test_libraries_that_are_missing_are_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.systems.base.find_spec", lambda package: None)
+    monkeypatch.setattr(Bitgrove, "installed", True)
+    words = ["--quick", "--lines", "fit_1k", "--systems", "bitgrove-3", "lightgbm-3", "xgboost"]
+    assert main(["bench", "versus_peers", *words]) == 0
+    said = capsys.readouterr()
+    assert "bitgrove-3" in said.out and "xgboost" not in said.out
+    assert "left out: pip install lightgbm" in said.err and "pip install xgboost" in said.err
 
 
 def test_threads_and_linearity_print_tables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,7 +136,7 @@ class FailsWithoutRefit(Table2):
 
 
 def test_peers_may_have_fewer_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lineup, "_installed", lambda package: True)
+    monkeypatch.setattr(lineup, "_there", lambda package, found: True)
     study = _study(tmp_path, seeds=3, peer_seeds=1, bits=(2,), peers=("lightgbm",))
     cells = EXPERIMENTS["table2"].plan(study)
     counts = Counter(cell.system for cell in cells)
