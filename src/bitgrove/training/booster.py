@@ -102,7 +102,8 @@ class Booster:
         quantized = quantize(backend, gradients, params, key, self.runs, self.comm)
         rows = backend.select_rows(self.runs, sample)
         seen = TreeSample(rows, feature_sample(params, number, self.dataset.n_features))
-        grown, work = self.grower.grow(quantized, seen, WidthPlan(quantized), self.n_total)
+        widths = WidthPlan(quantized, self.n_total)
+        grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
         if params.refit_leaves:
             n_rows = int(grown.leaf_rows.sum())
             sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
