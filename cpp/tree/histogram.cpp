@@ -3,8 +3,8 @@
 // A task is (node, tile of 32 columns, block of rows). Each thread adds its block, in chunks, into
 // a local tile histogram of the plan's width, then adds the local one into the node's slot under
 // the slot's lock; a column that features share (tile_layout.h) is divided among them there.
-// The plan proves that the rows of a chunk fit the local width, whichever they are; a second chunk
-// is added only where the real sums of both fit. All sums are integers, so order is free.
+// The plan says how many rows surely fit the local width, whichever they are; the real sums are
+// watched, so that more are added while they fit. All sums are integers, so order is free.
 #include "tree/histogram.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ constexpr int64_t CACHE_LINE = 64;
 constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
 constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
 constexpr int64_t BLOCKS_PER_THREAD = 4, LEAST_BLOCK = 1024, MOST_BLOCK = 8192;
-// Rows of a chunk: their packed values are gathered first, and stay in L1.
-constexpr int64_t MOST_CHUNK = 512;
+// The sums are looked at after each of so many parts of the rows that surely fit.
+constexpr int64_t PARTS = 4;
 
 struct Node : Build {
   uint8_t* sums;  // its slot
@@ -63,56 +63,45 @@ template <class Layout>
 constexpr GradientSums MOST_SUMS{INT64_MAX >> (64 - Layout::half_bits),
                                  INT64_MAX >> (63 - std::min(Layout::half_bits, 63))};
 
-// The packed values of a chunk of rows, in their order.
-template <class Row>
-struct Chunk {
-  const int32_t* rows;
-  int64_t n_rows;
-  typename Row::Sum values[MOST_CHUNK];
-
-  // What the chunk adds to a sum at most: |gradients| and hessians.
-  GradientSums gather(const typename Row::Sum* packed_rows) {
-    using Total = std::conditional_t<Row::half_bits <= 16, int32_t, int64_t>;
-    for (int64_t i = 0; i < n_rows; ++i) values[i] = packed_rows[rows[i]];
-    Total abs_grad = 0, hess = 0;
-    for (int64_t i = 0; i < n_rows; ++i) {
-      const auto grad = static_cast<Total>(Row::grad(values[i]));
-      abs_grad += grad < 0 ? -grad : grad;
-      hess += static_cast<Total>(Row::hess(values[i]));
-    }
-    return {abs_grad, hess};
-  }
-};
-
 // Groups of four columns, known at compile time so that a row is straight code; then the rest.
-// last: the task's last row, up to which codes are fetched ahead.
+// Returns what the rows add to a sum at most: their |gradients| and hessians.
 template <class Row, class Local, int Groups>
-void accumulate(const HistogramSource& source, int tile, const Chunk<Row>& chunk,
-                const int32_t* last, typename Local::Sum* local) {
-  const int n_rest = TileView::features_of(tile, source.tiles.n_features) - 4 * Groups;
-  const int64_t stride = TileView::stride_of(tile, source.tiles.n_features);
-  const uint8_t* tile_rows = source.tiles.rows_of(tile);
-  for (int64_t i = 0; i < chunk.n_rows; ++i) {
-    const int64_t row = chunk.rows[i];
-    const int64_t ahead = *std::min(chunk.rows + i + PREFETCH_ROWS, last);
-    __builtin_prefetch(tile_rows + ahead * stride);
-    const uint8_t* codes = tile_rows + row * stride;
-    const typename Local::Sum value = convert<Local, Row>(chunk.values[i]);
+GradientSums accumulate(const HistogramSource& source, const Task& task,
+                        typename Local::Sum* local) {
+  using Int = std::conditional_t<Row::half_bits <= 16, int32_t, int64_t>;
+  const int n_rest = TileView::features_of(task.tile, source.tiles.n_features) - 4 * Groups;
+  const int64_t stride = TileView::stride_of(task.tile, source.tiles.n_features);
+  const uint8_t* tile = source.tiles.rows_of(task.tile);
+  const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
+  const int32_t* rows = source.rows;
+  const int64_t last = source.n_listed - 1;
+  Int abs_grad = 0, hess = 0;
+  for (int64_t i = task.begin; i < task.end; ++i) {
+    const int64_t row = rows[i];
+    const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
+    __builtin_prefetch(tile + ahead * stride);
+    __builtin_prefetch(packed_rows + ahead);
+    const uint8_t* codes = tile + row * stride;
+    const typename Row::Sum packed = packed_rows[row];
+    const auto grad = static_cast<Int>(Row::grad(packed));
+    abs_grad += grad < 0 ? -grad : grad;
+    hess += static_cast<Int>(Row::hess(packed));
+    const typename Local::Sum value = convert<Local, Row>(packed);
 #pragma GCC unroll 8
     for (int g = 0; g < Groups; ++g)
       add_row<Local>(local + 4 * g * COLUMN_STRIDE<Local>, codes + 4 * g, 4, value);
     add_row<Local>(local + 4 * Groups * COLUMN_STRIDE<Local>, codes + 4 * Groups, n_rest, value);
   }
+  return {abs_grad, hess};
 }
 
 template <class Row, class Local, int Groups = TILE_FEATURES / 4>
-void accumulate_tile(const HistogramSource& source, int tile, const Chunk<Row>& chunk,
-                     const int32_t* last, typename Local::Sum* local) {
-  const int n_groups = TileView::features_of(tile, source.tiles.n_features) / 4;
+GradientSums accumulate_tile(const HistogramSource& source, const Task& task,
+                             typename Local::Sum* local) {
+  const int n_groups = TileView::features_of(task.tile, source.tiles.n_features) / 4;
   if constexpr (Groups > 0)
-    if (n_groups < Groups)
-      return accumulate_tile<Row, Local, Groups - 1>(source, tile, chunk, last, local);
-  accumulate<Row, Local, Groups>(source, tile, chunk, last, local);
+    if (n_groups < Groups) return accumulate_tile<Row, Local, Groups - 1>(source, task, local);
+  return accumulate<Row, Local, Groups>(source, task, local);
 }
 
 // to += from, or to = from where the slot still holds another node's sums.
@@ -201,26 +190,24 @@ void flush(const HistogramSource& source, const Task& task, typename Local::Sum*
   guard.lock.unlock();
 }
 
-// Adds a task's rows, and flushes before a chunk that the sums so far leave no room for.
+// Adds a task's rows in parts, and flushes where another part might not fit any more.
 template <class Row, class Local, class Flush>
 void add_rows(const HistogramSource& source, const Task& task, int64_t block_rows,
               typename Local::Sum* local, const Flush& flush_local) {
   constexpr GradientSums MOST = MOST_SUMS<Local>;
-  const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
-  const int32_t* last = source.rows + task.end - 1;
-  const int64_t chunk_rows = std::min(block_rows, MOST_CHUNK);
+  // Of the sums that leave room for another part; of fewer rows than parts, each is a part alone.
+  const int64_t parts_before = block_rows < PARTS ? 0 : PARTS - 1;
+  const GradientSums room{MOST.grad / PARTS * parts_before, MOST.hess / PARTS * parts_before};
+  const int64_t part_rows = std::max<int64_t>(1, block_rows / PARTS);
   GradientSums used{0, 0};
-  Chunk<Row> chunk;
-  for (int64_t begin = task.begin; begin < task.end; begin += chunk_rows) {
-    chunk.rows = source.rows + begin;
-    chunk.n_rows = std::min(chunk_rows, task.end - begin);
-    const GradientSums more = chunk.gather(packed_rows);
-    if (used.grad + more.grad > MOST.grad || used.hess + more.hess > MOST.hess) {
-      if (begin > task.begin) flush_local();
+  for (int64_t begin = task.begin; begin < task.end; begin += part_rows) {
+    if (used.grad > room.grad || used.hess > room.hess) {
+      flush_local();
       used = {0, 0};
     }
+    const Task part{task.node, task.tile, begin, std::min(begin + part_rows, task.end)};
+    const GradientSums more = accumulate_tile<Row, Local>(source, part, local);
     used = {used.grad + more.grad, used.hess + more.hess};
-    accumulate_tile<Row, Local>(source, task.tile, chunk, last, local);
   }
   flush_local();
 }

@@ -46,8 +46,11 @@ class WidthPlan:
             # If the sums over all rows fit, so do those of any node.
             all_fit = abs_grad <= grad_range and hess <= hess_range
             self._most_rows[width] = ALL_ROWS if all_fit else min(fitting, ALL_ROWS)
-            by_mean = (grad_range * n_active // max(abs_grad, 1), hess_range * n_active // max(hess, 1))
-            usual_rows.append(min(*by_mean, ALL_ROWS))
+            usual = (
+                grad_range * n_active // max(abs_grad, 1),
+                hess_range * n_active // max(hess, 1),
+            )
+            usual_rows.append(min(*usual, ALL_ROWS))
         total_rows, local_rows = (
             [self._most_rows[width] for width in widths] for widths in (TOTAL_WIDTHS, LOCAL_WIDTHS)
         )

@@ -7,6 +7,7 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,10 @@ from bitgrove.params import TrainParams
 I64 = NDArray[np.int64]
 # Full precision is the same code with the mantissa of a float32.
 FULL_PRECISION_BITS = 24
-# Robust scale: the share of rows inside the low-bit range, and how much larger the maximum must
-# be before the scale leaves it. Outliers become integers of up to 15 bits.
-_ROBUST_SHARE = 0.999
-_ROBUST_FACTOR = 4.0
-_OUTLIER_LIMIT = 2**15 - 1
+# Robust scale: the bits count from the mean as if the largest value were this many times the mean,
+# as it is for normal values; the real largest gets up to what half of a two-byte row holds.
+_LEVELS_PER_MEAN = 6.0
+_MOST_GRAD, _MOST_HESS = 127, 254
 _INFINITY_BITS = 0x7F800000
 
 
@@ -81,24 +81,26 @@ def largest_magnitudes(gradients: OutputGradients, comm: Comm) -> list[float]:
     return [float(top) for top in tops.view(np.float32)]
 
 
-def choose_scale(top: float, levels: int, counts: I64 | None, comm: Comm) -> Scale:
-    """The unit for which the largest value (with counts: almost all values) has `levels` levels."""
-    if counts is None:
+def choose_scale(top: float, levels: int, most: int, counts: I64 | None, comm: Comm) -> Scale:
+    """The unit for which the largest value has `levels` levels; with counts, of the mean.
+
+    The mean makes the unit blind to a few huge values, which become integers of up to `most`.
+    """
+    if counts is None or top == 0.0:
         return Scale(top / levels, levels, top)
-    inside = _robust_bound(comm.allreduce_sum(counts))
-    if top <= _ROBUST_FACTOR * inside:
-        return Scale(top / levels, levels, top)
-    unit = max(inside / levels, top / _OUTLIER_LIMIT)
-    return Scale(unit, min(_OUTLIER_LIMIT, int(np.ceil(top / unit))), top)
+    mean = mean_magnitude(comm.allreduce_sum(counts))
+    unit = min(max(top / most, mean * _LEVELS_PER_MEAN / levels), top)
+    return Scale(unit, min(most, math.ceil(top / unit)), top)
 
 
-def _robust_bound(counts: I64) -> float:
-    """Upper end of the bucket of magnitudes below which _ROBUST_SHARE of the non-zero rows lie."""
-    counts = counts.copy()
-    counts[0] = 0
-    needed = int(np.ceil(int(counts.sum()) * _ROBUST_SHARE))
-    bucket = int(np.searchsorted(np.cumsum(counts), needed))
-    return float(np.array([(bucket + 1) << MAGNITUDE_SHIFT], dtype=np.uint32).view(np.float32)[0])
+def mean_magnitude(counts: I64) -> float:
+    """About the mean of the values that are not zero, from the counts of their buckets."""
+    buckets = np.flatnonzero(counts[1 : _INFINITY_BITS >> MAGNITUDE_SHIFT]) + 1
+    edges = [(buckets + k << MAGNITUDE_SHIFT).astype(np.uint32).view(np.float32) for k in (0, 1)]
+    middles = (edges[0].astype(np.float64) + edges[1]) * 0.5
+    n_values = int(counts[buckets].sum())
+    # fsum is exact: the order of the buckets does not matter.
+    return math.fsum((middles * counts[buckets]).tolist()) / max(n_values, 1)
 
 
 def quantize(
@@ -117,10 +119,10 @@ def quantize(
         assert gradients.counts is not None, "the gradients were made without counts"
         counts = list(gradients.counts)
     top_grad, *top_hess = largest_magnitudes(gradients, comm)
-    grad_scale = choose_scale(top_grad, 2 ** (bits - 1) - 1, counts[0], comm)
+    grad_scale = choose_scale(top_grad, 2 ** (bits - 1) - 1, _MOST_GRAD, counts[0], comm)
     hess_scale = Scale(1.0, 1, 1.0)
     if hess is not None:
-        hess_scale = choose_scale(top_hess[0], 2**bits - 2, counts[1], comm)
+        hess_scale = choose_scale(top_hess[0], 2**bits - 2, _MOST_HESS, counts[1], comm)
     # Beyond the float32 mantissa there is nothing to round at random.
     stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
     rounding = Rounding(
