@@ -8,6 +8,7 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +24,10 @@ from bitgrove.params import TrainParams
 I64 = NDArray[np.int64]
 # Full precision is the same code with the mantissa of a float32.
 FULL_PRECISION_BITS = 24
-# Robust scale: the bits count from the mean as if the largest value were this many times the mean,
-# as it is for normal values; the real largest gets up to what half of a two-byte row holds.
-_LEVELS_PER_MEAN = 6.0
-_MOST_GRAD, _MOST_HESS = 127, 254
+# Robust scale: how many times the mean the largest gradient may be before the unit becomes finer
+# (about what it is for normal values), and the most levels: what half of a two-byte row holds.
+_USUAL_TAIL = 6.0
+_MOST_LEVELS = 127
 _INFINITY_BITS = 0x7F800000
 
 
@@ -65,7 +66,7 @@ def row_half_bits(grad_limit: int, hess_limit: int) -> int:
 
 
 def counts_magnitudes(params: TrainParams) -> bool:
-    """Whether the scale comes from a quantile, which needs counts of the gradients' magnitudes."""
+    """Whether the scale looks at the tail, which needs counts of the gradients' magnitudes."""
     return params.gradient_scale == "robust" and params.gradient_bits is not None
 
 
@@ -81,16 +82,19 @@ def largest_magnitudes(gradients: OutputGradients, comm: Comm) -> list[float]:
     return [float(top) for top in tops.view(np.float32)]
 
 
-def choose_scale(top: float, levels: int, most: int, counts: I64 | None, comm: Comm) -> Scale:
-    """The unit for which the largest value has `levels` levels; with counts, of the mean.
+def finer_levels(levels: int, tops: Sequence[float], counts: I64) -> int:
+    """The levels of the largest gradient where almost all others are far smaller than it.
 
-    The mean makes the unit blind to a few huge values, which become integers of up to `most`.
+    A tail that the hessians share does not count: rows of little gradient and hessian say little,
+    and rounding most of them to zero is what makes rare classes and long queries fast.
     """
-    if counts is None or top == 0.0:
-        return Scale(top / levels, levels, top)
-    mean = mean_magnitude(comm.allreduce_sum(counts))
-    unit = min(max(top / most, mean * _LEVELS_PER_MEAN / levels), top)
-    return Scale(unit, min(most, math.ceil(top / unit)), top)
+    tails = [
+        top / (mean_magnitude(of_top) or top)
+        for top, of_top in zip(tops, counts, strict=False)
+        if top > 0.0
+    ]
+    heavier = tails[0] / tails[1] if len(tails) == 2 else tails[0]
+    return max(levels, min(_MOST_LEVELS, int(levels * heavier / _USUAL_TAIL)))
 
 
 def mean_magnitude(counts: I64) -> float:
@@ -114,15 +118,15 @@ def quantize(
     """Packs one output's gradients; hess is None where the count is the hessian."""
     grad, hess = gradients.grad, gradients.hess
     bits = params.gradient_bits or FULL_PRECISION_BITS
-    counts: list[I64 | None] = [None, None]
-    if counts_magnitudes(params):
+    tops = largest_magnitudes(gradients, comm)
+    levels = 2 ** (bits - 1) - 1
+    if counts_magnitudes(params) and tops[0] > 0.0:
         assert gradients.counts is not None, "the gradients were made without counts"
-        counts = list(gradients.counts)
-    top_grad, *top_hess = largest_magnitudes(gradients, comm)
-    grad_scale = choose_scale(top_grad, 2 ** (bits - 1) - 1, _MOST_GRAD, counts[0], comm)
+        levels = finer_levels(levels, tops, comm.allreduce_sum(gradients.counts))
+    grad_scale = Scale(tops[0] / levels, levels, tops[0])
     hess_scale = Scale(1.0, 1, 1.0)
     if hess is not None:
-        hess_scale = choose_scale(top_hess[0], 2**bits - 2, _MOST_HESS, counts[1], comm)
+        hess_scale = Scale(tops[1] / (2**bits - 2), 2**bits - 2, tops[1])
     # Beyond the float32 mantissa there is nothing to round at random.
     stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
     rounding = Rounding(
