@@ -88,6 +88,8 @@ class TrainParams:
     reg_alpha: float = _row("float", 0.0, SHAPE,
         "L1 penalty on leaf values: leaves whose gradient sum is below it predict zero. "
         "LightGBM `lambda_l1`, XGBoost `alpha`.", "lambda_l1 alpha")
+    max_delta_step: float = _row("float", 0.0, SHAPE,
+        "Largest step of a leaf, before `learning_rate`; 0: no limit.", "max_tree_output max_leaf_output")
     subsample: float = _row("float", 1.0, SAMPLING,
         "Part of the rows each tree is grown on, drawn without replacement. 0.5 to 0.9 adds "
         "variety between trees and saves time. LightGBM `bagging_fraction`.",

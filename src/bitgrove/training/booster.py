@@ -39,11 +39,13 @@ class TrainInfo:
     """Facts about a training run; none of them is part of the model's bytes.
 
     best_score: the metrics of the kept iteration (of the last one, without early stopping).
+    rounding_noise: for each tree, the part of its gradients' variance that is rounding, 0 to 1.
     """
 
     rounds_per_tree: list[int] = field(default_factory=list)
     accumulator_widths: Counter[str] = field(default_factory=Counter)
     zero_rows: list[int] = field(default_factory=list)
+    rounding_noise: list[float] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -108,7 +110,11 @@ class Booster:
             sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
-        tree = finish_tree(grown, *work.leaf_values(sums, self.leaf_rule))
+        values, hess = work.leaf_values(sums, self.leaf_rule)
+        if params.max_delta_step:
+            bound = params.max_delta_step * params.learning_rate
+            values = np.clip(values, -bound, bound)
+        tree = finish_tree(grown, values, hess)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
@@ -116,6 +122,7 @@ class Booster:
             if n_built:
                 self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
+        self.info.rounding_noise.append(quantized.rounding_noise)
         return tree
 
     def model(self, best_iteration: int | None) -> Model:
