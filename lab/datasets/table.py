@@ -133,7 +133,8 @@ _BUNDLED = (
 _DIFFICULT = (
     Generated(name="flows", objective="multiclass", make=difficult.flows,
               parameters={"num_leaves": 63}),
-    Generated(name="rare_positives", objective="binary", make=difficult.rare_positives),
+    Generated(name="rare_positives", objective="binary", make=difficult.rare_positives,
+              n_rows=40_000),
     Generated(name="tiny_binary", objective="binary", make=difficult.tiny_binary, n_rows=200,
               test_part=1),
     Generated(name="tiny_regression", objective="regression", make=difficult.tiny_regression,

@@ -88,8 +88,11 @@ class TrainParams:
     reg_alpha: float = _row("float", 0.0, SHAPE,
         "L1 penalty on leaf values: leaves whose gradient sum is below it predict zero. "
         "LightGBM `lambda_l1`, XGBoost `alpha`.", "lambda_l1 alpha")
-    max_delta_step: float = _row("float", 0.0, SHAPE,
-        "Largest step of a leaf, before `learning_rate`; 0: no limit.", "max_tree_output max_leaf_output")
+    max_delta_step: float | None = _row("float", None, SHAPE,
+        "Largest step of a leaf, before `learning_rate`; 0: no limit. None: 10 where a score is "
+        "a logarithm (`binary`, divided by `sigmoid`, and `multiclass`), else no limit. The "
+        "default keeps leaves of rare classes, whose hessian is next to nothing, from running "
+        "away, and leaves all others alone.", "max_tree_output max_leaf_output", optional=True)
     subsample: float = _row("float", 1.0, SAMPLING,
         "Part of the rows each tree is grown on, drawn without replacement. 0.5 to 0.9 adds "
         "variety between trees and saves time. LightGBM `bagging_fraction`.",

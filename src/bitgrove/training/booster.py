@@ -29,6 +29,7 @@ from bitgrove.model.tree import Tree
 from bitgrove.objectives import make_objective
 from bitgrove.params import TrainParams, model_params
 from bitgrove.training.grower import Grower, TreeSample
+from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import counts_magnitudes, quantize
 from bitgrove.training.refit import finish_tree, integer_leaf_sums, original_leaf_sums
@@ -75,6 +76,7 @@ class Booster:
         self.base_score = self.objective.base_scores(label, weight, comm)
         self.scores = start_scores(self.backend, self.base_score, dataset.n_rows)
         self.leaf_rule = LeafRule(params.reg_alpha, params.reg_lambda, params.learning_rate)
+        self.guards = Guards(params, self.objective, comm.rank)
         self.trees: list[Tree] = []
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
@@ -111,10 +113,7 @@ class Booster:
         else:
             sums = integer_leaf_sums(grown, quantized)
         values, hess = work.leaf_values(sums, self.leaf_rule)
-        if params.max_delta_step:
-            bound = params.max_delta_step * params.learning_rate
-            values = np.clip(values, -bound, bound)
-        tree = finish_tree(grown, values, hess)
+        tree = finish_tree(grown, self.guards.bounded(values), hess)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
