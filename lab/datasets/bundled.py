@@ -1,6 +1,6 @@
 """The small real sets that scikit-learn carries with it.
 
-Owns Bundled, a line of the table. The last fifth of the rows, in the order of a fixed shuffle, test.
+Owns Bundled, a line of the table. Rows are shuffled once; the last fifth of them test.
 """
 
 from __future__ import annotations

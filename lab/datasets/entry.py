@@ -1,7 +1,7 @@
 """What a dataset is to the lab: a name, an objective, hyperparameters, and a way to its rows.
 
-Owns Entry, one line of the table, the Wanted rows, sampling and other splits. The kinds of entries: Generated
-here, PaperSet in paper_set, Spec in specs.
+Owns Entry, one line of the table, the Wanted rows, sampling and other splits. The kinds of entries:
+Generated here, PaperSet in paper_set, Spec in specs, Bundled in bundled.
 """
 
 from __future__ import annotations
@@ -118,11 +118,10 @@ def resplit(task: Task, seed: int, max_rows: int | None = None) -> Task:
     unit = np.arange(len(X)) if group is None else np.repeat(np.arange(len(group)), group)
     is_test = chosen_by_hash(_RESPLIT_SHARE, unit, _RESPLIT, seed)
     train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
-    sizes: list[Array | None] = [None, None]
-    if group is not None:
-        sizes = [run_lengths(unit[train]), run_lengths(unit[test])]
     new = Task(
-        task.name, task.objective, X[train], y[train], X[test], y[test], *sizes,
+        task.name, task.objective, X[train], y[train], X[test], y[test],
+        None if group is None else run_lengths(unit[train]),
+        None if group is None else run_lengths(unit[test]),
         task.n_classes, task.note, None if weight is None else weight[train],
     )  # fmt: skip
     share = 1.0 if max_rows is None else max_rows / len(train)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lab.experiments.accuracy import Accuracy
 from lab.experiments.auto_bits import AutoBits
 from lab.experiments.bounds import Bounds
-from lab.experiments.defaults import Defaults
 from lab.experiments.fig4 import Fig4
-from lab.experiments.ranking_bits import RankingBits
+from lab.experiments.paired.defaults import Defaults
+from lab.experiments.paired.ranking_bits import RankingBits
 from lab.experiments.table2 import Table2
 from lab.experiments.tails import Tails
 from lab.experiments.timing import Fig6, Table3

@@ -11,9 +11,9 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from lab.datasets import table
+from lab.experiments.paired.gains import Paired, paired_gain
 from lab.reporting import markdown_table
 from lab.running.experiment import Cell, Experiment, Report, Result, Results, by_system, csv_rows
-from lab.running.pairs import Paired, paired_gain
 from lab.running.pictures import COLORS
 from lab.running.study import Bench, Study
 from lab.scoring import METRICS, scores
@@ -83,9 +83,9 @@ class Defaults(Experiment):
             title = f"{bits.capitalize()}, {study.trees} trees, {study.seeds} splits"
             pages += [title, verdict.summary(), verdict.details()]
         intro = (
-            "Better (+) or worse (-) than LightGBM's defaults, percent of the test loss (of NDCG@10 "
-            "where queries are ranked), mean ± standard error over the same splits; *: beyond two "
-            "standard errors."
+            "Better (+) or worse (-) than LightGBM's defaults, percent of the test loss (where "
+            "queries are ranked: of NDCG@10), mean ± standard error over the same splits; "
+            "*: beyond two standard errors."
         )
         page = "\n\n".join([intro, *pages])
         return Report(csv_rows(results), page, lambda figure: _draw(figure, verdicts), (9.0, 6.0))
@@ -107,9 +107,7 @@ class Verdict:
 
     def gain(self, name: str, candidate: str) -> Paired:
         base, *_ = CANDIDATES
-        return paired_gain(
-            self.judges[name], self.values[name, base], self.values[name, candidate]
-        )
+        return paired_gain(self.judges[name], self.values[name, base], self.values[name, candidate])
 
     def diverged(self, candidate: str) -> list[str]:
         """Sets on which a split's loss is far above that of the best candidate's mean."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from lab.experiments.paired.gains import Paired, paired_gain
 from lab.reporting import deviation, markdown_table
 from lab.running.experiment import Cell, Experiment, Report, Result, Results, by_system, csv_rows
-from lab.running.pairs import Paired, paired_gain
 from lab.running.pictures import panels
 from lab.running.study import Bench, Study
 from lab.scoring import score
@@ -63,8 +63,8 @@ class RankingBits(Experiment):
                 text = f"{statistics.fmean(runs):.4f} ± {deviation(runs):.4f}"
                 paired = "" if label == FULL else _gain(values, name, label).text()
                 lines.append([label, text, paired])
-            pages.append(f"{name}: {bench.task(name).shape}\n\n"
-                         f"{markdown_table(['gradients', 'NDCG@10', 'better, %'], lines)}")  # fmt: skip
+            found = markdown_table(["gradients", "NDCG@10", "better, %"], lines)
+            pages.append(f"{name}: {bench.task(name).shape}\n\n{found}")
         size = (4.5 * len(names), 3.6)
         page = "\n\n".join(pages)
         return Report(csv_rows(results, "split"), page, lambda f: _draw(f, names, values), size)
