@@ -12,7 +12,6 @@ from lab.internals import bin_rows
 from lab.scoring import metric_of
 from lab.systems.base import Prepared, Settings, System
 
-
 # Experiments try on purpose what users are warned of.
 warnings.filterwarnings("ignore", category=bitgrove.BitgroveWarning)
 

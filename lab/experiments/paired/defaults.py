@@ -8,7 +8,7 @@ defaults split by split. A candidate diverges where its loss is twice that of th
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lab.datasets import table
 from lab.experiments.paired.gains import Paired, paired_gain
@@ -59,6 +59,7 @@ class Defaults(Experiment):
             for name in study.names(SETS)
             for seed in range(study.seeds)
             for candidate in CANDIDATES
+            if candidate == _trained_as(candidate, study.entry(name).objective)
             for bits in BITS
         ]
 
@@ -99,11 +100,10 @@ class Verdict:
         self.judges = {name: _JUDGES[objective] for name, objective in objectives.items()}
         self.values: dict[tuple[str, str], list[float]] = {}
         for name, metric in self.judges.items():
-            of_set = [(cell, result) for cell, result in results if cell.dataset == name]
-            for (_, system), values in by_system(of_set, metric).items():
-                candidate, _, precision = system.rpartition(", ")
-                if precision == bits:
-                    self.values[name, candidate] = values
+            found = by_system([(c, r) for c, r in results if c.dataset == name], metric)
+            for candidate in CANDIDATES:
+                trained = _trained_as(candidate, objectives[name])
+                self.values[name, candidate] = found[name, f"{trained}, {bits}"]
 
     def gain(self, name: str, candidate: str) -> Paired:
         base, *_ = CANDIDATES
@@ -143,13 +143,19 @@ class Verdict:
         return markdown_table(["dataset", base, *others], lines)
 
 
-def _parameters(candidate: str, objective: str) -> dict[str, Any]:
+def _parameters(candidate: str, objective: str) -> dict[str, float]:
     reg_lambda, min_child_weight, step = CANDIDATES[candidate]
     return {
         "reg_lambda": reg_lambda,
         "min_child_weight": min_child_weight,
         "max_delta_step": step if objective in _BOUNDED else 0.0,
     }
+
+
+def _trained_as(candidate: str, objective: str) -> str:
+    """The first candidate that means the same for this objective."""
+    wanted = _parameters(candidate, objective)
+    return next(name for name in CANDIDATES if _parameters(name, objective) == wanted)
 
 
 def _draw(figure: Figure, verdicts: list[Verdict]) -> None:
