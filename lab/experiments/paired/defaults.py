@@ -110,13 +110,13 @@ class Verdict:
         return paired_gain(self.judges[name], self.values[name, base], self.values[name, candidate])
 
     def diverged(self, candidate: str) -> list[str]:
-        """Sets on which a split's loss is far above that of the best candidate's mean."""
+        """Sets on which its mean loss is far above that of the best candidate."""
         found = []
         for name in self.names:
-            if self.judges[name] == "ndcg@10":
-                continue
-            best = min(statistics.fmean(self.values[name, other]) for other in CANDIDATES)
-            if max(self.values[name, candidate]) > _DIVERGED * best:
+            means = {other: statistics.fmean(self.values[name, other]) for other in CANDIDATES}
+            if self.judges[name] != "ndcg@10" and means[candidate] > _DIVERGED * min(
+                means.values()
+            ):
                 found.append(name)
         return found
 
@@ -165,7 +165,8 @@ def _draw(figure: Figure, verdicts: list[Verdict]) -> None:
         places = range(len(verdict.names))
         for number, other in enumerate(others):
             gains = [verdict.gain(name, other) for name in verdict.names]
-            ax.plot([g.mean for g in gains], places, "o", ms=3, color=COLORS[number % len(COLORS)],
+            row, color = divmod(number, len(COLORS))
+            ax.plot([g.mean for g in gains], places, "o^"[row], ms=3, color=COLORS[color],
                     label=other)  # fmt: skip
         ax.axvline(0.0, color="#555555", lw=1)
         ax.set_xscale("symlog", linthresh=1.0)
