@@ -18,7 +18,7 @@ from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Roundin
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.errors import TrainingError
-from bitgrove.kernels.plans import MAGNITUDE_SHIFT
+from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS, Records
 from bitgrove.params import TrainParams
 
 I64 = NDArray[np.int64]
@@ -55,6 +55,7 @@ class QuantizedGradients(NamedTuple):
     hess_sum: int
     zero_rows: int  # on all ranks, as the sums
     largest: tuple[float, float] = (0.0, 0.0)  # |gradient| and hessian before rounding
+    rounding_noise: float = 0.0  # see noise_share
 
 
 def row_half_bits(grad_limit: int, hess_limit: int) -> int:
@@ -107,6 +108,16 @@ def mean_magnitude(counts: I64) -> float:
     return math.fsum((middles * counts[buckets]).tolist()) / max(n_values, 1)
 
 
+def noise_share(totals: Records) -> float:
+    """How much of the integer gradients' variance rounding made: 0 is nothing, 1 is all of it.
+
+    With unbiased rounding it is noise / (gradients + noise), both summed as squares.
+    """
+    squares = int(totals["squared_grad"])
+    errors = int(totals["squared_error"]) / SQUARED_ERROR_UNITS
+    return min(1.0, errors / squares) if squares else float(errors > 0)
+
+
 def quantize(
     backend: Backend,
     gradients: OutputGradients,
@@ -150,4 +161,5 @@ def quantize(
         int(totals["hess"]),
         int(totals["zero_rows"]),
         (grad_scale.top, hess_scale.top),
+        noise_share(totals),
     )
