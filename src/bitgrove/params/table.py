@@ -126,10 +126,11 @@ class TrainParams:
     refit_leaves: bool = _row("bool", True, QUANTIZED,
         "Compute the final leaf values from the unrounded gradients. Costs one pass over the rows; "
         "keep it on below 4 bits. LightGBM `quant_train_renew_leaf`.", "quant_train_renew_leaf")
-    gradient_scale: str = _row("choice", "max", QUANTIZED,
-        "What the largest integer stands for. `max`: the largest gradient. `robust`: a high "
-        "quantile, so that a few huge gradients (heavy-tailed regression targets) do not flatten "
-        "all the others to zero.", choices=("max", "robust"))
+    gradient_scale: str = _row("choice", "robust", QUANTIZED,
+        "What the integers reach to: the largest gradient, at `max` (the paper's) with the levels "
+        "of the bits, at `robust` with up to 127 where nearly all gradients are far smaller than "
+        "it. So a few huge ones (heavy-tailed targets) do not flatten all others to zero; it is "
+        "the default because it loses nothing and costs no time.", choices=("max", "robust"))
     packed: bool = _row("bool", True, QUANTIZED,
         "Sum gradient and hessian together in one integer. Turning it off is slower and gives the "
         "same model: a check and a yardstick, not a tuning knob.", affects_model=False)

@@ -50,7 +50,7 @@ class WidthPlan:
                 grad_range * n_active // max(abs_grad, 1),
                 hess_range * n_active // max(hess, 1),
             )
-            usual_rows.append(min(*usual, ALL_ROWS))
+            usual_rows.append(ALL_ROWS if all_fit else min(*usual, ALL_ROWS))
         total_rows, local_rows = (
             [self._most_rows[width] for width in widths] for widths in (TOTAL_WIDTHS, LOCAL_WIDTHS)
         )
