@@ -11,7 +11,7 @@ from kernel_cases import cpu
 from rounding_cases import BITS, example, facts, heavy_tail, limits, run
 
 
-@pytest.mark.parametrize("bits", [2, 4, 6])
+@pytest.mark.parametrize("bits", [4, 5, 6])
 def test_robust_scale_keeps_the_bulk(bits: int) -> None:
     """One outlier: with the plain scale almost all rows are zero, with the robust one fewer are."""
     grad, hess = heavy_tail(5000, 60.0)
