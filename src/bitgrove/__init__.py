@@ -15,6 +15,7 @@ from bitgrove.callbacks import (
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
+    BitgroveWarning,
     DataError,
     DataTypeError,
     ModelFormatError,
@@ -32,6 +33,7 @@ __all__ = [
     "BitGroveRanker",
     "BitGroveRegressor",
     "BitgroveError",
+    "BitgroveWarning",
     "DataError",
     "DataTypeError",
     "Dataset",

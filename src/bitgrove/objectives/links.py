@@ -22,6 +22,8 @@ class Link:
     """The scores themselves are the predictions."""
 
     kernel: ClassVar[str | None] = None
+    # Is a score a logarithm? Then a step of one, times the slope, multiplies odds by e.
+    is_logarithm: ClassVar[bool] = False
     slope: float = 1.0
 
     def predictions(self, scores: F64) -> F64:
@@ -32,6 +34,7 @@ class Sigmoid(Link):
     """The probability of the second class: 1 / (1 + exp(-slope * score))."""
 
     kernel = "sigmoid_scores"
+    is_logarithm = True
 
     def predictions(self, scores: F64) -> F64:
         return exact_sigmoid(self.slope * scores[:, 0])
@@ -41,6 +44,7 @@ class Softmax(Link):
     """The probability of each class."""
 
     kernel = "softmax_scores"
+    is_logarithm = True
 
     def predictions(self, scores: F64) -> F64:
         powers = exact_exp(scores - scores.max(axis=1, keepdims=True))
