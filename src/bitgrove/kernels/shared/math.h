@@ -7,6 +7,7 @@
 #include "layouts.h"
 
 #if !defined(__CUDACC_RTC__)
+#include <cmath>
 #include <cstring>
 #endif
 
@@ -87,6 +88,15 @@ BG_FN double exact_log(double x) {
   p = p * z + 1.0 / 3.0;
   p = p * z + 1.0;
   return exponent * LN2_HIGH + ((2.0 * s) * p + exponent * LN2_LOW);
+}
+
+// Square roots are rounded correctly everywhere.
+BG_FN double square_root(double x) {
+#if defined(__CUDACC_RTC__)
+  return __dsqrt_rn(x);
+#else
+  return std::sqrt(x);
+#endif
 }
 
 BG_FN double exact_sigmoid(double x) { return 1.0 / (1.0 + exact_exp(-x)); }
