@@ -14,30 +14,13 @@
 #include "gain.h"
 #include "math.h"
 #include "tiles.h"
+#include "tree/leaves.h"
 
 namespace bitgrove {
 namespace {
 
 // Sums over leaves are made per task: tasks of many rows, but some for every thread.
 constexpr int64_t SUM_TASKS_PER_THREAD = 4, PIECE = 256;
-
-// leaf_of: per row the number of its leaf in one, two or four bytes; n_leaves for a row in none.
-using LeafNumbers = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class Visit>
-void visit_leaves(const LeafNumbers& leaf_of, Visit&& visit) {
-  void* data = leaf_of.data();
-  switch (leaf_of.itemsize()) {
-    case 1:
-      return visit(static_cast<uint8_t*>(data));
-    case 2:
-      return visit(static_cast<uint16_t*>(data));
-    case 4:
-      return visit(static_cast<uint32_t*>(data));
-    default:
-      throw std::invalid_argument("bitgrove core: leaf numbers of unknown width");
-  }
-}
 
 struct Range {
   int64_t leaf, begin, end;

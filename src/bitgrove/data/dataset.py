@@ -7,7 +7,7 @@ with names. Columns on a GPU stay there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -46,8 +46,11 @@ class Dataset:
     """A table with labels, ready to be binned by train().
 
     X: (n_rows, n_features) numbers; NaN and nulls are missing values. A rank's shard may have none.
-    label: one number per row. weight: non-negative; rows of weight zero are left out of training.
+    label: one number per row, or several columns of them.
+    weight: non-negative; rows of weight zero are left out of training.
     group: number of rows of each query, in row order (ranking).
+    init_score: scores that training starts from, one per row (and output), instead of a constant;
+    predictions do not hold them. Also called base_margin or offset.
     """
 
     def __init__(
@@ -57,13 +60,16 @@ class Dataset:
         *,
         weight: Any = None,
         group: Any = None,
+        init_score: Any = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         self.columns, names = to_columns(X)
         self.feature_names = _checked_names(feature_names, names, self.n_features)
-        self.label = None if label is None else _label(label, self.n_rows)
+        self.label = None if label is None else _columns(label, self.n_rows, "label")
         self.weight = None if weight is None else _weight(weight, self.n_rows)
         self.group = None if group is None else _group(group, self.n_rows)
+        given = init_score
+        self.init_score = None if given is None else _columns(given, self.n_rows, "init_score")
         self.pieces: list[tuple[int, int]] | None = None
         self.binned: dict[Any, Any] = {}
 
@@ -96,15 +102,19 @@ class Dataset:
         joined.label = _joined([d.label for d in datasets])
         joined.weight = _joined([d.weight for d in datasets])
         joined.group = _joined([d.group for d in datasets])
+        joined.init_score = _joined([d.init_score for d in datasets])
         joined.pieces = [(p, d.n_rows) for p, d in zip(positions, datasets, strict=True)]
         return joined
 
-    def with_empty_parts(self, *parts: str) -> Dataset:
-        """A copy of a dataset without rows that has the named parts, all empty."""
+    def with_empty_parts(self, shapes: Mapping[str, Sequence[int]]) -> Dataset:
+        """A copy of a dataset without rows that has the named parts, all empty.
+
+        shapes: of one row of each; () is one number.
+        """
         copied = copy(self)
-        copied.label = np.zeros(0, np.float64) if "label" in parts else self.label
-        copied.weight = np.zeros(0, np.float32) if "weight" in parts else self.weight
-        copied.group = np.zeros(0, np.int64) if "group" in parts else self.group
+        types = {"label": np.float64, "weight": np.float32, "group": np.int64}
+        for part, shape in shapes.items():
+            setattr(copied, part, np.zeros((0, *shape), types.get(part, np.float64)))
         return copied
 
     def without_zero_weights(self) -> Dataset:
@@ -115,6 +125,7 @@ class Dataset:
         kept = self._with_rows([take_rows(column, keep) for column in self.columns])
         kept.label = None if self.label is None else self.label[keep]
         kept.weight = self.weight[keep]
+        kept.init_score = None if self.init_score is None else self.init_score[keep]
         if self.group is not None:
             sizes = _sizes_kept(self.group, keep)
             kept.group = sizes[sizes > 0]
@@ -124,10 +135,10 @@ class Dataset:
         return kept
 
     def _with_rows(self, columns: list[Column]) -> Dataset:
-        """The same features with other rows, whose label, weight and group the caller sets."""
+        """The same features with other rows, whose label, weight, ... the caller sets."""
         other = copy(self)
         other.columns, other.binned = columns, {}
-        other.label = other.weight = other.group = other.pieces = None
+        other.label = other.weight = other.group = other.init_score = other.pieces = None
         return other
 
 
@@ -252,25 +263,29 @@ def _checked_names(
 
 
 def _vector(values: Any, n_rows: int, name: str) -> NDArray[np.float64]:
+    found = _columns(values, n_rows, name)
+    if found.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional, got shape {found.shape}")
+    return found
+
+
+def _columns(values: Any, n_rows: int, name: str) -> NDArray[np.float64]:
+    """One number per row, or several: (n_rows,) or (n_rows, n_columns)."""
     array = _array(name, on_host(values))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.ndim != 1:
+    if array.ndim not in (1, 2) or 0 in array.shape[1:]:
         raise DataError(f"{name} must be one-dimensional, got shape {array.shape}")
     if len(array) != n_rows:
         raise DataError(f"{name} has {len(array)} entries but X has {n_rows} rows")
-    vector: NDArray[np.float64] = _numbers(name, array).astype(np.float64)
-    if not np.isfinite(vector).all():
-        where = int(np.flatnonzero(~np.isfinite(vector))[0])
-        raise DataError(f"{name} contains NaN or infinity (row {where}: {vector[where]})")
-    largest = float(max(vector.max(initial=0.0), -vector.min(initial=0.0)))
+    found: NDArray[np.float64] = _numbers(name, array).astype(np.float64)
+    if not np.isfinite(found).all():
+        where = np.argwhere(~np.isfinite(found))[0]
+        raise DataError(f"{name} contains NaN or infinity (row {where[0]}: {found[tuple(where)]})")
+    largest = float(max(found.max(initial=0.0), -found.min(initial=0.0)))
     if largest > MAX_MAGNITUDE:
         raise DataError(f"{name} holds {largest:g}; magnitudes above 1e38 are not supported")
-    return vector
-
-
-def _label(label: Any, n_rows: int) -> NDArray[np.float64]:
-    return _vector(label, n_rows, "label")
+    return found
 
 
 def _weight(weight: Any, n_rows: int) -> NDArray[np.float32]:

@@ -5,6 +5,7 @@ from bitgrove.params.defaults import (
     changed_params,
     complete_params,
     model_params,
+    plain,
 )
 from bitgrove.params.parameter import Parameter
 from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams, resolve
@@ -19,5 +20,6 @@ __all__ = [
     "changed_params",
     "complete_params",
     "model_params",
+    "plain",
     "resolve",
 ]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from bitgrove.errors import ParameterError
 from bitgrove.objectives import owners
 from bitgrove.objectives.metrics import METRICS, SYNONYMS, make_metric
 
-Kind = Literal["int", "float", "bool", "choice", "metrics", "floats"]
+Kind = Literal["int", "float", "bool", "choice", "metrics", "floats", "callable"]
 
 MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
 
@@ -39,6 +39,7 @@ class Parameter:
     choices: Collection[str] = ()
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
     optional: bool = False  # None is a value of its own
+    one_or_more: bool = False  # a single number stands for a list of one
     affects_model: bool = True
 
     @property
@@ -52,18 +53,27 @@ class Parameter:
         if self.type == "choice":
             text = "one of " + ", ".join(repr(choice) for choice in self.choices)
         elif self.type == "metrics":
-            with_rank = ", ".join(f"{n}@k" for n, metric in METRICS.items() if metric.takes_rank)
-            text = f"a name or a list of names out of {', '.join(METRICS)} and {with_rank} (k >= 1)"
+            with_argument = [f"{n}@{m.argument}" for n, m in METRICS.items() if m.argument]
+            text = (
+                f"a name, a function or a list of them; the names are {', '.join(METRICS)} and "
+                f"{', '.join(with_argument)}"
+            )
+        elif self.type == "callable":
+            text = "a function"
         elif self.type == "floats":
-            text = "a list of finite numbers >= 0"
+            text = "a number or a list of them" if self.one_or_more else "a list of finite numbers"
+            text += self._bounds
         elif self.type == "bool":
             text = "True or False"
         else:
-            text = "an integer" if self.type == "int" else "a finite number"
-            text += f" {'>' if self.low_open else '>='} {self.low}"
-            text += "" if self.high in (None, MANY) else f" and <= {self.high}"
+            text = ("an integer" if self.type == "int" else "a finite number") + self._bounds
         others = [value for value in self.synonyms if not isinstance(value, str)]
         return " or ".join([text, *map(repr, [None, *others] if self.optional else others)])
+
+    @property
+    def _bounds(self) -> str:
+        text = f" {'>' if self.low_open else '>='} {self.low}" if self.low > -math.inf else ""
+        return text + ("" if self.high in (None, MANY) else f" and <= {self.high}")
 
 
 def checked(parameter: Parameter, value: object) -> object:
@@ -105,16 +115,18 @@ def _to_choice(parameter: Parameter, value: object) -> str | None:
     return str(value) if name in parameter.choices else None
 
 
-def _to_metrics(parameter: Parameter, value: object) -> tuple[str, ...] | None:
-    names = [value] if isinstance(value, str) else value
+def _to_metrics(parameter: Parameter, value: object) -> tuple[Any, ...] | None:
+    names = [value] if isinstance(value, str) or callable(value) else value
     if not isinstance(names, (list, tuple)) or not names:
         return None
-    known = [SYNONYMS.get(name, name) if isinstance(name, str) else "" for name in names]
+    known = [SYNONYMS.get(name, name) if isinstance(name, str) else name for name in names]
     return tuple(dict.fromkeys(known)) if all(map(_is_metric, known)) else None
 
 
 def _to_floats(parameter: Parameter, value: object) -> tuple[float, ...] | None:
     items = value.tolist() if isinstance(value, np.ndarray) else value
+    if parameter.one_or_more and isinstance(items, (int, float)):
+        items = [items]
     if not isinstance(items, (list, tuple)) or not items:
         return None
     numbers = [_to_float(parameter, x.item() if isinstance(x, np.generic) else x) for x in items]
@@ -122,9 +134,13 @@ def _to_floats(parameter: Parameter, value: object) -> tuple[float, ...] | None:
     return found if len(found) == len(numbers) else None
 
 
-_CONVERT = {
+def _to_callable(parameter: Parameter, value: object) -> object:
+    return value if callable(value) else None
+
+
+_CONVERT: dict[str, Callable[[Parameter, object], object]] = {
     "int": _to_int, "float": _to_float, "bool": _to_bool, "choice": _to_choice,
-    "metrics": _to_metrics, "floats": _to_floats,
+    "metrics": _to_metrics, "floats": _to_floats, "callable": _to_callable,
 }  # fmt: skip
 
 
@@ -133,7 +149,9 @@ def _in_bounds(parameter: Parameter, value: float) -> bool:
     return above and (parameter.high is None or value <= parameter.high)
 
 
-def _is_metric(name: str) -> bool:
+def _is_metric(name: object) -> bool:
+    if not isinstance(name, str):
+        return callable(name)
     try:
         make_metric(name)
     except KeyError:

@@ -9,12 +9,13 @@ Receives: what the user wrote (any mapping). Returns: a frozen, checked `TrainPa
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bitgrove.errors import ParameterError
-from bitgrove.objectives import OBJECTIVES, SYNONYMS
+from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
 from bitgrove.objectives.metrics import judged_by, make_metric
 from bitgrove.params.parameter import MANY, Kind, Parameter, checked
 
@@ -25,7 +26,8 @@ def _row(kind: Kind, default: object, group: str, doc: str, aliases: str = "", *
 
 
 def _default_metrics() -> str:
-    *others, last = dict.fromkeys(objective.default_metric for objective in OBJECTIVES.values())
+    metrics = (objective.default_metric for objective in OBJECTIVES.values())
+    *others, last = dict.fromkeys(metric for metric in metrics if metric is not None)
     return f"{', '.join(others)} or {last}"
 
 
@@ -43,7 +45,8 @@ class TrainParams:
     objective: str | None = _row("choice", None, CORE,
         "The loss that is minimised. `train()` needs it; the estimators choose it themselves: "
         "`binary` or `multiclass` by the number of classes, `regression` (squared error), "
-        "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood.",
+        "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood; a "
+        "function of your own, too: see losses.md.",
         "objective_type loss app application", choices=OBJECTIVES, optional=True,
         synonyms=SYNONYMS)
     n_estimators: int = _row("int", 100, CORE,
@@ -147,6 +150,41 @@ class TrainParams:
     label_gain: tuple[float, ...] | None = _row("floats", None, OBJECTIVE,
         "Gain of relevance labels 0, 1, 2, ... in NDCG. None: 2^label - 1. Give your own list when "
         "labels are large or that grows too fast.", optional=True)
+    quantile_alpha: tuple[float, ...] = _row("floats", (0.9,), OBJECTIVE,
+        "Which quantile `quantile` learns, between 0 and 1; several make one model of several "
+        "outputs. LightGBM `alpha`.", "quantile", low_open=True, high=1, one_or_more=True)
+    non_crossing: bool = _row("bool", False, OBJECTIVE,
+        "Sort the predictions of several quantiles row by row, so that they never cross.")
+    expectile_alpha: float = _row("float", 0.9, OBJECTIVE,
+        "Which expectile `expectile` learns, between 0 and 1; 0.5 is the mean.",
+        low_open=True, high=1)
+    huber_delta: float = _row("float", 0.9, OBJECTIVE,
+        "Distance from the label at which the Huber losses turn from a square into a line: choose "
+        "it by the scale of the label's noise. LightGBM `alpha`.", "huber_slope", low_open=True)
+    fair_c: float = _row("float", 1.0, OBJECTIVE,
+        "Scale of the Fair loss: errors far below it count squared, far above it by their size.",
+        low_open=True)
+    poisson_max_delta_step: float = _row("float", 0.7, OBJECTIVE,
+        "Guard of `poisson` against steps that overshoot: hessians are exp of it times larger.")
+    tweedie_variance_power: float = _row("float", 1.5, OBJECTIVE,
+        "Power of the mean that the variance grows with: near 1 as counts (Poisson), near 2 as "
+        "amounts (gamma).", low=1, high=2)
+    focal_gamma: float = _row("float", 2.0, OBJECTIVE,
+        "How much `focal` fades rows that are predicted right; 0 is the logistic loss.")
+    focal_alpha: float = _row("float", 0.25, OBJECTIVE,
+        "Weight of the positive class in `focal`; the negative class has one minus it.",
+        low_open=True, high=1)
+    is_unbalance: bool = _row("bool", False, OBJECTIVE,
+        "Give the positive class the weight (negatives / positives), as `scale_pos_weight` would.",
+        "unbalance unbalanced_sets")
+    base_score: tuple[float, ...] | None = _row("floats", None, OBJECTIVE,
+        "The prediction (a probability, a value) that training starts from, one for all outputs or "
+        "one each. None: the best constant, found from the labels.",
+        "init_prediction", low=-math.inf, optional=True, one_or_more=True)
+    boost_from_average: bool = _row("bool", True, OBJECTIVE,
+        "Start from the best constant; False: from a score of zero, unless `base_score` says where.")
+    objective_function: Any = _row("callable", None, OBJECTIVE,
+        "The function that was given as `objective`; see losses.md.", optional=True)
     eval_metric: tuple[str, ...] | None = _row("metrics", None, EVALUATION,
         "Metric or metrics computed on the validation data after each iteration. None: the "
         f"objective's own ({_default_metrics()}). LightGBM `metric`.",
@@ -201,11 +239,12 @@ CANONICAL: dict[str, str] = {name: p.name for p in PARAMETERS for name in (p.nam
 
 def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
     """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
-    given = vars(params) if isinstance(params, TrainParams) else dict(params or {})
+    given = vars(params) if isinstance(params, TrainParams) else _with_function(params or {})
+    own_names = _own_names(given)
     values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
     spelled: dict[str, str] = {}
     for name, value in given.items():
-        parameter = BY_NAME[_canonical_name(name)]
+        parameter = BY_NAME[own_names.get(name) or _canonical_name(name)]
         value_found = checked(parameter, value)
         first = spelled.setdefault(parameter.name, name)
         if first != name and values[parameter.name] != value_found:
@@ -216,6 +255,22 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
         values[parameter.name] = value_found
     _check_together(values)
     return TrainParams(**values)
+
+
+def _with_function(params: Mapping[str, object]) -> dict[str, object]:
+    """A function as the objective is an objective of its own, and its function."""
+    given = dict(params)
+    for name in [n for n, v in given.items() if CANONICAL.get(n) == "objective" and callable(v)]:
+        given["objective_function"] = given.pop(name)
+        given["objective"] = Custom.name
+    return given
+
+
+def _own_names(given: Mapping[str, object]) -> Mapping[str, str]:
+    """Names that mean something of their own with the objective that is given."""
+    names = [value for name, value in given.items() if CANONICAL.get(name) == "objective"]
+    found = [OBJECTIVES.get(str(SYNONYMS.get(str(name), name))) for name in names]
+    return found[0].spellings if found and found[0] is not None else {}
 
 
 def _canonical_name(name: object) -> str:
@@ -238,7 +293,7 @@ def _check_together(values: Mapping[str, Any]) -> None:
                 f"it belongs to {' and '.join(p.objectives)}"
             )
     for name in values["eval_metric"] or ():
-        fits = judged_by(make_metric(name))
+        fits = judged_by(make_metric(name)) if isinstance(name, str) else (objective,)
         if objective not in fits:
             raise ParameterError(
                 f"eval_metric={name!r} cannot judge objective={objective!r}; "

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.arithmetic.selection import integer_weights
 from bitgrove.backends import Backend, BinnedMatrix, make_backend
-from bitgrove.backends.base import Gradients, LeafRule, OutputGradients, Sample, make_targets
+from bitgrove.backends.base import Gradients, LeafRule, OutputGradients, Sample, TreeWork, make_targets
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
@@ -23,15 +24,22 @@ from bitgrove.data.row_ids import RowRuns, number_rows
 from bitgrove.data.sampling import feature_sample, rounding_key, row_sample
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm
-from bitgrove.errors import DataError, DataTypeError
+from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import make_objective
+from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import counts_magnitudes, quantize
-from bitgrove.training.refit import finish_tree, integer_leaf_sums, original_leaf_sums
+from bitgrove.training.refit import (
+    finish_tree,
+    integer_leaf_sums,
+    original_leaf_sums,
+    residual_quantiles,
+)
+
+F64 = NDArray[np.float64]
 
 
 @dataclass
@@ -70,8 +78,14 @@ class Booster:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
         self.matrix = bin_training_set(dataset, self.backend, params, comm, self.runs)
         self.targets = make_targets(self.backend, self.objective, label, weight, group)
-        self.base_score = self.objective.base_scores(label, weight, comm)
-        self.scores = start_scores(self.backend, self.base_score, dataset.n_rows)
+        self.base_score = base_scores(params, self.objective, dataset, weight, comm)
+        self.scores = start_scores(
+            self.backend, self.base_score, dataset.n_rows, dataset.init_score
+        )
+        # Whole weights for quantiles of residuals, where leaves are such.
+        self.leaf_weights = None
+        if self.objective.leaf_level is not None:
+            self.leaf_weights = self.backend.upload(integer_weights(weight, comm))
         self.leaf_rule = LeafRule(params.reg_alpha, params.reg_lambda, params.learning_rate)
         self.trees: list[Tree] = []
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
@@ -103,12 +117,16 @@ class Booster:
         rows = backend.select_rows(self.runs, sample)
         seen = TreeSample(rows, feature_sample(params, number, self.dataset.n_features))
         grown, work = self.grower.grow(quantized, seen, WidthPlan(quantized), self.n_total)
-        if params.refit_leaves:
+        level = self.objective.output(output).leaf_level
+        if params.refit_leaves and level is None:
             n_rows = int(grown.leaf_rows.sum())
             sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
-        tree = finish_tree(grown, *work.leaf_values(sums, self.leaf_rule))
+        values, hess = work.leaf_values(sums, self.leaf_rule)
+        if level is not None:
+            values = self._quantiles(output, work, len(hess), level)
+        tree = finish_tree(grown, values, hess)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
@@ -117,6 +135,12 @@ class Booster:
                 self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
         return tree
+
+    def _quantiles(self, output: int, work: TreeWork, n_leaves: int, level: float) -> F64:
+        """Leaf values that are quantiles of the residuals."""
+        keys = self.backend.residual_keys(self.scores[output], self.targets.label_of(output))
+        found = residual_quantiles(work, keys, self.leaf_weights, n_leaves, level, self.comm)
+        return found * self.params.learning_rate + 0.0  # a zero leaf is +0, never -0
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""
@@ -133,9 +157,45 @@ class Booster:
         )
 
 
-def start_scores(backend: Backend, base_score: NDArray[np.float64], n_rows: int) -> Any:
-    """(n_outputs, n_rows) on the backend, each output filled with its base score."""
-    return backend.upload(np.broadcast_to(base_score[:, None], (len(base_score), n_rows)))
+def base_scores(
+    params: TrainParams,
+    objective: Objective,
+    dataset: Dataset,
+    weight: NDArray[np.float32] | None,
+    comm: Comm,
+) -> F64:
+    """Where the score of each output starts: as given, zero, or the best constant."""
+    n_outputs, given = objective.n_outputs, params.base_score
+    if dataset.init_score is not None:
+        if given is not None:
+            raise ParameterError(f"base_score={given!r}: the Dataset has an init_score already")
+        return np.zeros(n_outputs)
+    if given is not None:
+        if len(given) not in (1, n_outputs):
+            raise ParameterError(
+                f"base_score={given!r}: {len(given)} values for {n_outputs} outputs"
+            )
+        found = np.array([objective.link.score(value) for value in given])
+        return np.broadcast_to(found, (n_outputs,)).copy()
+    if not params.boost_from_average:
+        return np.zeros(n_outputs)
+    assert dataset.label is not None
+    return objective.base_scores(dataset.label, weight, comm)
+
+
+def start_scores(
+    backend: Backend, base_score: F64, n_rows: int, init_score: F64 | None = None
+) -> Any:
+    """(n_outputs, n_rows) on the backend: each output's base score, or the rows' own."""
+    shape = (len(base_score), n_rows)
+    if init_score is None:
+        return backend.upload(np.broadcast_to(base_score[:, None], shape))
+    given = init_score[:, None].T if init_score.ndim == 1 else init_score.T
+    if given.shape != shape:
+        raise DataError(
+            f"init_score: has {given.shape[0]} values per row, the model {shape[0]} outputs"
+        )
+    return backend.upload(np.array(given, order="C"))
 
 
 def bin_training_set(

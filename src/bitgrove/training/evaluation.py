@@ -19,7 +19,7 @@ from bitgrove.data.device_tables import require_device
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.model.tree import Tree
-from bitgrove.objectives.metrics import EvalData, make_metric
+from bitgrove.objectives.metrics import EvalData, FunctionMetric, Metric, make_metric
 from bitgrove.training.booster import start_scores
 
 if TYPE_CHECKING:
@@ -55,10 +55,8 @@ class Evaluator:
         valid_names: Sequence[str] | None,
     ) -> None:
         self.booster, self.backend = booster, booster.backend
-        names = booster.params.eval_metric or (booster.objective.default_metric,)
-        metrics = map(make_metric, names)
-        self.metrics = list({m.name: m for m in metrics}.values())  # ndcg and ndcg@10 are one
         datasets = _datasets(valid_sets)
+        self.metrics, self.functions = _metrics(booster, bool(datasets))
         set_names = _names(valid_names, len(datasets))
         agree_on(booster.comm, "validation sets", set_names)
         self.sets = [
@@ -95,7 +93,12 @@ class Evaluator:
         if heaviest == 0.0:
             raise DataError(f"validation set {name!r}: all weights are zero")
         matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper)
-        scores = start_scores(self.backend, booster.base_score, dataset.n_rows)
+        if (dataset.init_score is None) != (booster.dataset.init_score is None):
+            raise DataError(
+                f"validation set {name!r}: it and the training set need an init_score, or neither"
+            )
+        start = (booster.base_score, dataset.n_rows, dataset.init_score)
+        scores = start_scores(self.backend, *start)
         return _ValidSet(name, matrix, scores, dataset)
 
     def add(self, tree: Tree) -> None:
@@ -106,12 +109,15 @@ class Evaluator:
                 self.backend.add_tree(valid.scores[output], valid.matrix, tree)
 
     def evaluate(self) -> list[Evaluation]:
-        return [
-            Evaluation(valid.name, m.name, m.compute(data, self.booster.comm), m.higher_is_better)
-            for valid in self.sets
-            for data in [self._eval_data(valid)]
-            for m in self.metrics
-        ]
+        comm, found = self.booster.comm, []
+        for valid in self.sets:
+            data = self._eval_data(valid)
+            for m in self.metrics:
+                value = m.compute(data, comm)
+                found.append(Evaluation(valid.name, m.name, value, m.higher_is_better))
+            for function in self.functions:
+                found.append(Evaluation(valid.name, *function.evaluate(data, comm)))
+        return found
 
     def _eval_data(self, valid: _ValidSet) -> EvalData:
         dataset = valid.dataset
@@ -126,6 +132,20 @@ class Evaluator:
         if group is None and dataset.n_rows == 0:
             group = np.zeros(0, dtype=np.int64)
         return EvalData(prediction, dataset.label, weight, group, objective.gains)
+
+
+def _metrics(booster: Booster, needed: bool) -> tuple[list[Metric], list[FunctionMetric]]:
+    """The named metrics and the user's functions that judge a training."""
+    objective, given = booster.objective, booster.params.eval_metric
+    if given is None and objective.default_metric is None and needed:
+        raise ParameterError(
+            f"eval_metric=None: objective {objective.name!r} has no metric of its own; name one"
+        )
+    names = given or ((objective.default_metric,) if objective.default_metric else ())
+    metrics = [make_metric(n).for_objective(objective) for n in names if isinstance(n, str)]
+    # ndcg and ndcg@10 are one
+    unique = list({metric.name: metric for metric in metrics}.values())
+    return unique, [FunctionMetric(n) for n in names if not isinstance(n, str)]
 
 
 def _datasets(valid_sets: Dataset | Sequence[Dataset] | None) -> list[Dataset]:

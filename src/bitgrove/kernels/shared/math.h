@@ -107,4 +107,16 @@ BG_FN float to_gradient(double x) {
   return ((value < 1.17549435e-38f) & (value > -1.17549435e-38f)) ? 0.0f : value;
 }
 
+// A residual as float32, in bits whose unsigned order is its own; -0 is 0.
+BG_FN uint32_t ordered_key(double residual) {
+  const float value = to_gradient(residual) + 0.0f;
+#if defined(__CUDACC_RTC__)
+  const uint32_t bits = __float_as_uint(value);
+#else
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+#endif
+  return bits ^ (bits >> 31 ? 0xFFFFFFFFu : 0x80000000u);
+}
+
 }  // namespace bitgrove
