@@ -92,9 +92,7 @@ def test_training_gives_one_model(name: str) -> None:
 OTHER_HESSIANS = {"mae", "mape", "quantile", "huber", "poisson", "focal"}
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in NAMES if OBJECTIVES[n].family == "elementwise"]
-)
+@pytest.mark.parametrize("name", [n for n in NAMES if OBJECTIVES[n].family == "elementwise"])
 def test_gradients_are_derivatives_of_the_loss(name: str) -> None:
     objective = make_objective(name)
     case = make_case(objective, weighted=True, n_rows=200)

@@ -38,7 +38,9 @@ def agree(comm: Comm, params: TrainParams, train_set: Dataset) -> Dataset:
     if train_set.n_rows:
         return train_set
     shapes = {what: facts[filled[0]][what] for what in _PARTS}
-    return train_set.with_empty_parts({w: shape for w, shape in shapes.items() if shape is not None})
+    return train_set.with_empty_parts(
+        {w: shape for w, shape in shapes.items() if shape is not None}
+    )
 
 
 def agree_on(comm: Comm, what: str, value: Any) -> None:

@@ -27,7 +27,7 @@ class Custom(Objective):
 
     name = "custom"
     family = "given"
-    kernel = ""
+    kernel = "given"
     default_metric = None
     predicts = "score"
     takes_columns = True
@@ -121,7 +121,9 @@ def _rows(function: Any, what: str, values: Any, shape: tuple[int, int], xp: Any
     try:
         array = xp.asarray(values)
     except (TypeError, ValueError) as error:
-        raise TrainingError(f"objective={_name(function)}: its {what} is no array: {error}") from None
+        raise TrainingError(
+            f"objective={_name(function)}: its {what} is no array: {error}"
+        ) from None
     n_rows, n_outputs = shape
     wanted = (n_rows,) if n_outputs == 1 else shape
     if array.shape != wanted and array.shape != shape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class AbsoluteError(_Quantiles):
     """The absolute error, whose best constant is the median."""
 
     name = "mae"
-    synonyms = (
+    synonyms: ClassVar[tuple[str, ...]] = (
         "regression_l1", "l1", "mean_absolute_error", "absolute_error", "reg:absoluteerror", "MAE",
     )  # fmt: skip
     kernel = "absolute"
@@ -58,7 +58,7 @@ class Mape(AbsoluteError):
     """The absolute error relative to the label (to one, for smaller labels)."""
 
     name = "mape"
-    synonyms = ("mean_absolute_percentage_error",)
+    synonyms: ClassVar[tuple[str, ...]] = ("mean_absolute_percentage_error",)
     default_metric = "mape"
     takes_columns = False
 

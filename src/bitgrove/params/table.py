@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -182,10 +182,10 @@ class TrainParams:
         "one each. None: the best constant, found from the labels.",
         "init_prediction", low=-math.inf, optional=True, one_or_more=True)
     boost_from_average: bool = _row("bool", True, OBJECTIVE,
-        "Start from the best constant; False: from a score of zero, unless `base_score` says where.")
-    objective_function: Any = _row("callable", None, OBJECTIVE,
+        "Start from the best constant. False: from a score of zero, unless `base_score` is given.")
+    objective_function: Callable[..., Any] | None = _row("callable", None, OBJECTIVE,
         "The function that was given as `objective`; see losses.md.", optional=True)
-    eval_metric: tuple[str, ...] | None = _row("metrics", None, EVALUATION,
+    eval_metric: tuple[str | Callable[..., Any], ...] | None = _row("metrics", None, EVALUATION,
         "Metric or metrics computed on the validation data after each iteration. None: the "
         f"objective's own ({_default_metrics()}). LightGBM `metric`.",
         "metric metrics", optional=True)

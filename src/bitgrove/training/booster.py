@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from bitgrove.arithmetic.selection import integer_weights
 from bitgrove.backends import Backend, BinnedMatrix, make_backend
-from bitgrove.backends.base import Gradients, LeafRule, OutputGradients, Sample, TreeWork, make_targets
+from bitgrove.backends.base import (
+    Gradients,
+    LeafRule,
+    OutputGradients,
+    Sample,
+    TreeWork,
+    make_targets,
+)
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device

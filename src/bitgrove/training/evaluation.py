@@ -145,7 +145,7 @@ def _metrics(booster: Booster, needed: bool) -> tuple[list[Metric], list[Functio
     metrics = [make_metric(n).for_objective(objective) for n in names if isinstance(n, str)]
     # ndcg and ndcg@10 are one
     unique = list({metric.name: metric for metric in metrics}.values())
-    return unique, [FunctionMetric(n) for n in names if not isinstance(n, str)]
+    return unique, [FunctionMetric(n) for n in names if callable(n)]
 
 
 def _datasets(valid_sets: Dataset | Sequence[Dataset] | None) -> list[Dataset]:

@@ -160,7 +160,9 @@ class ReferenceTree(TreeWork):
         return found
 
     def next_keys(self, keys: U32, lower: U32) -> U32:
-        above = [keys[rows][keys[rows] > low] for rows, low in zip(self._leaves, lower, strict=True)]
+        above = [
+            keys[rows][keys[rows] > low] for rows, low in zip(self._leaves, lower, strict=True)
+        ]
         return np.array([a.min(initial=0xFFFFFFFF) for a in above], dtype=np.uint32)
 
     def add_tree(self, scores: F64, tree: Tree) -> None:

@@ -91,9 +91,9 @@ class MeanAveragePrecision(QueryMetric):
 
     def of_queries(self, data: EvalData, order: NDArray[np.intp], ranked: _Ranked) -> F64:
         is_hit = ranked.label > 0.0
-        before = np.cumsum(is_hit) - is_hit
+        before: I64 = np.cumsum(is_hit) - is_hit
         starts = np.cumsum(ranked.sizes) - ranked.sizes
-        hits = before - np.repeat(before[starts], ranked.sizes) + is_hit
+        hits: I64 = before - np.repeat(before[starts], ranked.sizes) + is_hit
         counts = np.where(is_hit & (ranked.rank < self.k), hits / (ranked.rank + 1.0), 0.0)
         n_relevant = np.minimum(ranked.sums(is_hit.astype(np.float64)), self.k)
         found = ranked.sums(counts)

@@ -35,7 +35,12 @@ class ValueMetric(RowMetric):
 
 class Mse(ValueMetric):
     base_name = "mse"
-    synonyms = ("l2", "mean_squared_error", "regression", "regression_l2")
+    synonyms: ClassVar[tuple[str, ...]] = (
+        "l2",
+        "mean_squared_error",
+        "regression",
+        "regression_l2",
+    )
 
     def term(self, prediction: F64, label: F64) -> F64:
         return np.square(prediction - label)
@@ -43,7 +48,7 @@ class Mse(ValueMetric):
 
 class Rmse(Mse):
     base_name = "rmse"
-    synonyms = ("l2_root", "root_mean_squared_error")
+    synonyms: ClassVar[tuple[str, ...]] = ("l2_root", "root_mean_squared_error")
 
     def of_mean(self, mean: float) -> float:
         return math.sqrt(mean)
@@ -53,7 +58,7 @@ class Rmsle(Rmse):
     """Of logarithms of one more than the values, which must not be negative."""
 
     base_name = "rmsle"
-    synonyms = ()
+    synonyms: ClassVar[tuple[str, ...]] = ()
 
     def term(self, prediction: F64, label: F64) -> F64:
         logs = [exact_log(1.0 + np.maximum(values, 0.0)) for values in (prediction, label)]
