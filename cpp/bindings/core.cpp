@@ -21,7 +21,6 @@ NB_MODULE(_core, m) {
   init_frontier(m);
   init_cuda(m);
   init_leaves(m);
-  init_quantiles(m);
   init_forest(m);
   init_predict(m);
 }

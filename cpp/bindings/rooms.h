@@ -43,7 +43,6 @@ void init_partition(nb::module_& m);
 void init_frontier(nb::module_& m);
 void init_cuda(nb::module_& m);
 void init_leaves(nb::module_& m);
-void init_quantiles(nb::module_& m);
 void init_forest(nb::module_& m);
 void init_predict(nb::module_& m);
 

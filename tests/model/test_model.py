@@ -166,8 +166,8 @@ def test_rows_must_fit_the_model() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"objective": "huber"}, "objective 'huber' is unknown"),
-        ({"base_score": [0.0, 1.0]}, "with 2 outputs"),
+        ({"objective": "nope"}, "objective 'nope' is unknown"),
+        ({"objective": "lambdarank", "base_score": [0.0, 1.0]}, "with 2 outputs"),
         ({"base_score": [[0.0]]}, "one dimension"),
         ({"objective": "multiclass", "base_score": [0.0]}, "with 1 outputs"),
         ({"objective": "multiclass", "base_score": [0.0, 0.0]}, "3 trees cannot be shared by 2"),

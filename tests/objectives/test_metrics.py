@@ -20,7 +20,8 @@ N = 400
 GAINS = 2.0 ** np.arange(31) - 1.0
 GROUP = np.array([1, 2, 50, 7, 40, 100, 30, 70, 60, 40])
 POSITIVE = {
-    "poisson", "poisson_deviance", "gamma", "gamma_deviance", "tweedie", "tweedie_deviance", "rmsle",
+    "poisson", "poisson_deviance", "gamma", "gamma_deviance", "tweedie", "tweedie_deviance",
+    "rmsle",
 }  # fmt: skip
 WEIGHTS = ["none", "fractions", "with zeros", "1e-30 to 1e30"]
 
