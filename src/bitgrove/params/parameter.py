@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,7 +18,7 @@ from bitgrove.errors import ParameterError
 from bitgrove.objectives import owners
 from bitgrove.objectives.metrics import METRICS, SYNONYMS, make_metric
 
-Kind = Literal["int", "float", "bool", "choice", "metrics", "floats"]
+Kind = Literal["int", "float", "bool", "choice", "metrics", "floats", "object"]
 
 MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
 
@@ -56,11 +56,13 @@ class Parameter:
             text = f"a name or a list of names out of {', '.join(METRICS)} and {with_rank} (k >= 1)"
         elif self.type == "floats":
             text = "a list of finite numbers >= 0"
+        elif self.type == "object":
+            text = "an object"
         elif self.type == "bool":
             text = "True or False"
         else:
             text = "an integer" if self.type == "int" else "a finite number"
-            text += f" {'>' if self.low_open else '>='} {self.low}"
+            text += "" if self.low == -MANY else f" {'>' if self.low_open else '>='} {self.low}"
             text += "" if self.high in (None, MANY) else f" and <= {self.high}"
         others = [value for value in self.synonyms if not isinstance(value, str)]
         return " or ".join([text, *map(repr, [None, *others] if self.optional else others)])
@@ -75,7 +77,7 @@ def checked(parameter: Parameter, value: object) -> object:
     if plain is None and parameter.optional:
         return None
     found = _CONVERT[parameter.type](parameter, plain)
-    if found is None:
+    if found is None and parameter.type != "object":
         raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}")
     return found
 
@@ -122,9 +124,13 @@ def _to_floats(parameter: Parameter, value: object) -> tuple[float, ...] | None:
     return found if len(found) == len(numbers) else None
 
 
-_CONVERT = {
+def _to_object(parameter: Parameter, value: object) -> object:
+    return value
+
+
+_CONVERT: dict[str, Callable[[Parameter, object], object]] = {
     "int": _to_int, "float": _to_float, "bool": _to_bool, "choice": _to_choice,
-    "metrics": _to_metrics, "floats": _to_floats,
+    "metrics": _to_metrics, "floats": _to_floats, "object": _to_object,
 }  # fmt: skip
 
 

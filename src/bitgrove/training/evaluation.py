@@ -42,6 +42,7 @@ class _ValidSet:
     matrix: BinnedMatrix
     scores: Any
     dataset: Dataset
+    is_training: bool = False
 
 
 class Evaluator:
@@ -59,7 +60,7 @@ class Evaluator:
         metrics = map(make_metric, names)
         self.metrics = list({m.name: m for m in metrics}.values())  # ndcg and ndcg@10 are one
         datasets = _datasets(valid_sets)
-        set_names = _names(valid_names, len(datasets))
+        set_names = _names(valid_names, [dataset is train_set for dataset in datasets])
         agree_on(booster.comm, "validation sets", set_names)
         self.sets = [
             self._prepare(name, dataset, train_set)
@@ -72,9 +73,7 @@ class Evaluator:
     def _prepare(self, name: str, dataset: Dataset, train_set: Dataset) -> _ValidSet:
         booster = self.booster
         if dataset is train_set:
-            return _ValidSet("training", booster.matrix, booster.scores, booster.dataset)
-        if name == "training":
-            raise ParameterError("valid_names: 'training' is reserved for the training set")
+            return _ValidSet(name, booster.matrix, booster.scores, booster.dataset, True)
         if dataset.label is None:
             raise DataError(f"validation set {name!r} has no label")
         if dataset.n_features != booster.dataset.n_features:
@@ -102,12 +101,18 @@ class Evaluator:
         output = self._n_trees % self.booster.objective.n_outputs
         self._n_trees += 1
         for valid in self.sets:
-            if valid.name != "training":
+            if not valid.is_training:
                 self.backend.add_tree(valid.scores[output], valid.matrix, tree)
 
     def evaluate(self) -> list[Evaluation]:
         return [
-            Evaluation(valid.name, m.name, m.compute(data, self.booster.comm), m.higher_is_better)
+            Evaluation(
+                valid.name,
+                m.name,
+                m.compute(data, self.booster.comm),
+                m.higher_is_better,
+                valid.is_training,
+            )
             for valid in self.sets
             for data in [self._eval_data(valid)]
             for m in self.metrics
@@ -137,10 +142,10 @@ def _datasets(valid_sets: Dataset | Sequence[Dataset] | None) -> list[Dataset]:
     return datasets
 
 
-def _names(given: Sequence[str] | None, n_sets: int) -> list[str]:
+def _names(given: Sequence[str] | None, is_training: list[bool]) -> list[str]:
     if given is None:
-        return [f"valid_{i}" for i in range(n_sets)]
+        return ["training" if own else f"valid_{i}" for i, own in enumerate(is_training)]
     names = [given] if isinstance(given, str) else list(given)
-    if len(names) != n_sets:
-        raise ParameterError(f"valid_names: {len(names)} names for {n_sets} sets")
+    if len(names) != len(is_training):
+        raise ParameterError(f"valid_names: {len(names)} names for {len(is_training)} sets")
     return names

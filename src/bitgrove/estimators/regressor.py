@@ -1,0 +1,34 @@
+"""BitGroveRegressor: numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sklearn.base import RegressorMixin
+
+from bitgrove.estimators.base import Array, Estimator
+from bitgrove.objectives import Objective, Regression
+
+
+class BitGroveRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
+    """Gradient boosted trees, trained in integers, for a target of numbers."""
+
+    @classmethod
+    def takes(cls, objective: type[Objective]) -> bool:
+        return not objective.is_classifier and not objective.needs_queries
+
+    def predict(self, X: Any, **how: Any) -> Array:
+        """The predicted value of each row.
+
+        The keywords are those of `Model.predict`: with `raw_score` or `pred_leaf` it returns scores
+        or leaves; `num_iteration` and `start_iteration` choose iterations.
+        """
+        return self._predict(X, **how)
+
+    def staged_predict(self, X: Any) -> Iterator[Array]:
+        """The predicted values after each iteration."""
+        return self._staged(X)
+
+    def _own_objective(self) -> type[Objective]:
+        return Regression
