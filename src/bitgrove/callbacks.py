@@ -27,6 +27,7 @@ class Evaluation:
     metric: str
     value: float
     higher_is_better: bool
+    is_training: bool = False  # of the training set: it decides about nothing
 
 
 @dataclass
@@ -53,6 +54,11 @@ def scores_by_name(evaluations: list[Evaluation]) -> dict[str, dict[str, float]]
     return scores
 
 
+def deciding(evaluations: list[Evaluation]) -> list[Evaluation]:
+    """Those of validation sets, which can tell when to stop."""
+    return [e for e in evaluations if not e.is_training]
+
+
 def _check_count(what: str, value: object) -> None:
     if not isinstance(value, Integral) or value < 1:
         raise ParameterError(f"{what} must be an integer of at least 1, got {value!r}")
@@ -67,7 +73,7 @@ class _EarlyStopping:
         self._best: dict[tuple[str, str], tuple[float, int, list[Evaluation]]] = {}
 
     def __call__(self, state: TrainingState) -> bool:
-        watched = [e for e in state.evaluations if e.data != "training"]
+        watched = deciding(state.evaluations)
         if not watched:
             raise ParameterError("early stopping needs a validation set (not the training set)")
         if state.iteration == 1:  # the same callback may see several trainings
@@ -130,7 +136,7 @@ class _ProgressBar:
         if self._bar is None:
             self._bar = tqdm(total=state.n_estimators, unit="tree", desc="train")
         if state.evaluations:
-            last = state.evaluations[0]
+            last = (deciding(state.evaluations) or state.evaluations)[0]
             self._bar.set_postfix_str(f"{last.data} {last.metric} {last.value:.5g}", refresh=False)
         self._bar.update(1)
 
@@ -141,7 +147,7 @@ class _ProgressBar:
 
 
 def progress_bar() -> Callback:
-    """A progress bar with the first metric beside it."""
+    """A progress bar with the first metric of the first validation set beside it."""
     return _ProgressBar()
 
 

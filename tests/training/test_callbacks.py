@@ -160,16 +160,14 @@ def test_the_training_set_never_stops() -> None:
     valid = part(300, 400)
     params = {**OVERFIT, "early_stopping_rounds": 4}
     expected = bg.train(params, train_set, valid_sets=valid)
-    # Named whatever: it is "training". Placed first, it would decide if it counted.
+    # Whatever it is called. Placed first, it would decide if it counted.
     model = bg.train(params, train_set, valid_sets=[train_set, valid], valid_names=["x", "v"])
-    assert list(evals(model)) == ["training", "v"]
+    assert list(evals(model)) == ["x", "v"]
     assert model.to_bytes() == expected.to_bytes()
-    training = evals(model)["training"]["logloss"]
+    training = evals(model)["x"]["logloss"]
     assert training == sorted(training, reverse=True) and len(set(training)) == len(training)
-    named = bg.train(
-        params, train_set, valid_sets=[train_set, valid], valid_names=["training", "v"]
-    )
-    assert evals(named) == evals(model)
+    unnamed = bg.train(params, train_set, valid_sets=[train_set, valid])
+    assert evals(unnamed) == {"training": evals(model)["x"], "valid_1": evals(model)["v"]}
     with pytest.raises(ValueError, match="names must differ"):
         bg.train(params, train_set, valid_sets=[train_set, train_set, valid])
 

@@ -8,7 +8,8 @@ from bitgrove.params.defaults import (
     plain,
 )
 from bitgrove.params.parameter import Parameter
-from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams, resolve
+from bitgrove.params.resolve import resolve
+from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
 __all__ = [
     "BY_NAME",

@@ -18,7 +18,7 @@ from bitgrove.errors import ParameterError
 from bitgrove.objectives import owners
 from bitgrove.objectives.metrics import METRICS, SYNONYMS, make_metric
 
-Kind = Literal["int", "float", "bool", "choice", "metrics", "floats", "callable"]
+Kind = Literal["int", "float", "bool", "choice", "metrics", "floats", "callable", "object"]
 
 MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
 
@@ -63,6 +63,8 @@ class Parameter:
         elif self.type == "floats":
             text = "a number or a list of them" if self.one_or_more else "a list of finite numbers"
             text += self._bounds
+        elif self.type == "object":
+            text = "an object"
         elif self.type == "bool":
             text = "True or False"
         else:
@@ -85,7 +87,7 @@ def checked(parameter: Parameter, value: object) -> object:
     if plain is None and parameter.optional:
         return None
     found = _CONVERT[parameter.type](parameter, plain)
-    if found is None:
+    if found is None and parameter.type != "object":
         raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}")
     return found
 
@@ -138,9 +140,13 @@ def _to_callable(parameter: Parameter, value: object) -> object:
     return value if callable(value) else None
 
 
+def _to_object(parameter: Parameter, value: object) -> object:
+    return value
+
+
 _CONVERT: dict[str, Callable[[Parameter, object], object]] = {
     "int": _to_int, "float": _to_float, "bool": _to_bool, "choice": _to_choice,
-    "metrics": _to_metrics, "floats": _to_floats, "callable": _to_callable,
+    "metrics": _to_metrics, "floats": _to_floats, "callable": _to_callable, "object": _to_object,
 }  # fmt: skip
 
 

@@ -1,23 +1,19 @@
 """The one table of training parameters.
 
 Owns: every parameter's name, aliases, type, default, bounds and documentation (one of them is a
-Parameter, see parameter.py).
-Receives: what the user wrote (any mapping). Returns: a frozen, checked `TrainParams`.
+Parameter, see parameter.py), and `TrainParams`, which resolve.py makes of what the user wrote.
 `python -m bitgrove.params` prints the reference page made from the same table (reference_page.py).
 """
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from bitgrove.errors import ParameterError
-from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
-from bitgrove.objectives.metrics import judged_by, make_metric
-from bitgrove.params.parameter import MANY, Kind, Parameter, checked
+from bitgrove.objectives import OBJECTIVES, SYNONYMS
+from bitgrove.params.parameter import MANY, Kind, Parameter
 
 
 def _row(kind: Kind, default: object, group: str, doc: str, aliases: str = "", **rest: Any) -> Any:
@@ -183,7 +179,7 @@ class TrainParams:
         "init_prediction", low=-math.inf, optional=True, one_or_more=True)
     boost_from_average: bool = _row("bool", True, OBJECTIVE,
         "Start from the best constant. False: from a score of zero, unless `base_score` is given.")
-    objective_function: Callable[..., Any] | None = _row("callable", None, OBJECTIVE,
+    objective_function: Callable[..., Any] | None = _row("callable", None, OBJECTIVE,  # noqa: RUF009
         "The function that was given as `objective`; see losses.md.", optional=True)
     eval_metric: tuple[str | Callable[..., Any], ...] | None = _row("metrics", None, EVALUATION,
         "Metric or metrics computed on the validation data after each iteration. None: the "
@@ -196,9 +192,9 @@ class TrainParams:
     first_metric_only: bool = _row("bool", False, EVALUATION,
         "Let only the first metric decide about early stopping; the others are still recorded.")
     n_jobs: int | None = _row("int", None, EXECUTION,
-        "Threads. None or -1: all cores this process may use. Never changes the model.",
-        "num_threads num_thread nthread nthreads thread_count",
-        low=1, high=MANY, optional=True, synonyms={-1: None}, affects_model=False)
+        "Threads. None, 0 or -1: all cores this process may use; -2: all but one, and so on. Never "
+        "changes the model.", "num_threads num_thread nthread nthreads thread_count",
+        low=-MANY, high=MANY, optional=True, synonyms={-1: None, 0: None}, affects_model=False)
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
         "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
         "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
@@ -235,67 +231,3 @@ PARAMETERS: tuple[Parameter, ...] = tuple(
 )
 BY_NAME: dict[str, Parameter] = {p.name: p for p in PARAMETERS}
 CANONICAL: dict[str, str] = {name: p.name for p in PARAMETERS for name in (p.name, *p.aliases)}
-
-
-def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
-    """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
-    given = vars(params) if isinstance(params, TrainParams) else _with_function(params or {})
-    own_names = _own_names(given)
-    values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
-    spelled: dict[str, str] = {}
-    for name, value in given.items():
-        parameter = BY_NAME[own_names.get(name) or _canonical_name(name)]
-        value_found = checked(parameter, value)
-        first = spelled.setdefault(parameter.name, name)
-        if first != name and values[parameter.name] != value_found:
-            raise ParameterError(
-                f"{first!r} and {name!r} are the same parameter but have different values: "
-                f"{given[first]!r} and {value!r}"
-            )
-        values[parameter.name] = value_found
-    _check_together(values)
-    return TrainParams(**values)
-
-
-def _with_function(params: Mapping[str, object]) -> dict[str, object]:
-    """A function as the objective is an objective of its own, and its function."""
-    given = dict(params)
-    for name in [n for n, v in given.items() if CANONICAL.get(n) == "objective" and callable(v)]:
-        given["objective_function"] = given.pop(name)
-        given["objective"] = Custom.name
-    return given
-
-
-def _own_names(given: Mapping[str, object]) -> Mapping[str, str]:
-    """Names that mean something of their own with the objective that is given."""
-    names = [value for name, value in given.items() if CANONICAL.get(name) == "objective"]
-    found = [OBJECTIVES.get(str(SYNONYMS.get(str(name), name))) for name in names]
-    return found[0].spellings if found and found[0] is not None else {}
-
-
-def _canonical_name(name: object) -> str:
-    if isinstance(name, str) and name in CANONICAL:
-        return CANONICAL[name]
-    close = difflib.get_close_matches(str(name), CANONICAL, n=1)
-    hint = f"; did you mean {CANONICAL[close[0]]!r}?" if close else ""
-    raise ParameterError(f"unknown parameter {name!r}{hint}")
-
-
-def _check_together(values: Mapping[str, Any]) -> None:
-    """Rules between parameters: what has no meaning for the objective is refused, not ignored."""
-    objective = values["objective"]
-    if objective is None:
-        return
-    for p in PARAMETERS:
-        if objective not in p.objectives and values[p.name] != p.default:
-            raise ParameterError(
-                f"{p.name}={values[p.name]!r} has no meaning for objective={objective!r}; "
-                f"it belongs to {' and '.join(p.objectives)}"
-            )
-    for name in values["eval_metric"] or ():
-        fits = judged_by(make_metric(name)) if isinstance(name, str) else (objective,)
-        if objective not in fits:
-            raise ParameterError(
-                f"eval_metric={name!r} cannot judge objective={objective!r}; "
-                f"it belongs to {' and '.join(fits)}"
-            )

@@ -42,6 +42,7 @@ class _ValidSet:
     matrix: BinnedMatrix
     scores: Any
     dataset: Dataset
+    is_training: bool = False
 
 
 class Evaluator:
@@ -57,7 +58,7 @@ class Evaluator:
         self.booster, self.backend = booster, booster.backend
         datasets = _datasets(valid_sets)
         self.metrics, self.functions = _metrics(booster, bool(datasets))
-        set_names = _names(valid_names, len(datasets))
+        set_names = _names(valid_names, [dataset is train_set for dataset in datasets])
         agree_on(booster.comm, "validation sets", set_names)
         self.sets = [
             self._prepare(name, dataset, train_set)
@@ -70,9 +71,7 @@ class Evaluator:
     def _prepare(self, name: str, dataset: Dataset, train_set: Dataset) -> _ValidSet:
         booster = self.booster
         if dataset is train_set:
-            return _ValidSet("training", booster.matrix, booster.scores, booster.dataset)
-        if name == "training":
-            raise ParameterError("valid_names: 'training' is reserved for the training set")
+            return _ValidSet(name, booster.matrix, booster.scores, booster.dataset, True)
         if dataset.label is None:
             raise DataError(f"validation set {name!r} has no label")
         if dataset.n_features != booster.dataset.n_features:
@@ -105,18 +104,19 @@ class Evaluator:
         output = self._n_trees % self.booster.objective.n_outputs
         self._n_trees += 1
         for valid in self.sets:
-            if valid.name != "training":
+            if not valid.is_training:
                 self.backend.add_tree(valid.scores[output], valid.matrix, tree)
 
     def evaluate(self) -> list[Evaluation]:
         comm, found = self.booster.comm, []
         for valid in self.sets:
-            data = self._eval_data(valid)
+            data, is_training = self._eval_data(valid), valid.is_training
             for m in self.metrics:
                 value = m.compute(data, comm)
-                found.append(Evaluation(valid.name, m.name, value, m.higher_is_better))
+                found.append(Evaluation(valid.name, m.name, value, m.higher_is_better, is_training))
             for function in self.functions:
-                found.append(Evaluation(valid.name, *function.evaluate(data, comm)))
+                judged = function.evaluate(data, comm)
+                found.append(Evaluation(valid.name, *judged, is_training))
         return found
 
     def _eval_data(self, valid: _ValidSet) -> EvalData:
@@ -157,10 +157,10 @@ def _datasets(valid_sets: Dataset | Sequence[Dataset] | None) -> list[Dataset]:
     return datasets
 
 
-def _names(given: Sequence[str] | None, n_sets: int) -> list[str]:
+def _names(given: Sequence[str] | None, is_training: list[bool]) -> list[str]:
     if given is None:
-        return [f"valid_{i}" for i in range(n_sets)]
+        return ["training" if own else f"valid_{i}" for i, own in enumerate(is_training)]
     names = [given] if isinstance(given, str) else list(given)
-    if len(names) != n_sets:
-        raise ParameterError(f"valid_names: {len(names)} names for {n_sets} sets")
+    if len(names) != len(is_training):
+        raise ParameterError(f"valid_names: {len(names)} names for {len(is_training)} sets")
     return names
