@@ -26,12 +26,15 @@ from bitgrove.callbacks import checkpoint
 from bitgrove.errors import BitgroveError, DataError, ParameterError
 from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
 from bitgrove.model.model import load
+from bitgrove.objectives import OBJECTIVES
 from bitgrove.params import PARAMETERS
 
 ESTIMATORS = {
-    BitGroveClassifier: {"binary", "multiclass"},
-    BitGroveRegressor: {"regression"},
-    BitGroveRanker: {"lambdarank"},
+    BitGroveClassifier: {name for name, o in OBJECTIVES.items() if o.is_classifier} | {"custom"},
+    BitGroveRegressor: {
+        name for name, o in OBJECTIVES.items() if not o.is_classifier and not o.needs_queries
+    },
+    BitGroveRanker: {name for name, o in OBJECTIVES.items() if o.needs_queries},
 }
 
 
@@ -87,8 +90,11 @@ def test_scikit_learn_conventions_of_the_ranker(check: Any) -> None:
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_signature_is_the_table(cls: type) -> None:
-    expected = {p.name: p.default for p in PARAMETERS if set(p.objectives) & ESTIMATORS[cls]}
+    shown = [p for p in PARAMETERS if p.type != "callable"]
+    expected = {p.name: p.default for p in shown if set(p.objectives) & ESTIMATORS[cls]}
     expected["importance_type"] = "gain"
+    if cls is BitGroveClassifier:
+        expected["class_weight"] = None
     signature = inspect.signature(cls).parameters
     assert {name: p.default for name, p in signature.items()} == expected
     assert list(signature) == list(expected)

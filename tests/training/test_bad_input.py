@@ -109,7 +109,7 @@ TARGETS = {
     "complex": (Y + 1j, "[Cc]omplex"),
     "short": (Y[:-1], "59"),
     "long": (np.append(Y, 1.0), "61"),
-    "three dimensions": (np.zeros((60, 2, 2)), r"\(60, 2, 2\)"),
+    "three dimensions": (np.zeros((60, 2, 2)), r"\(60, 2, 2\)|dim 3"),
     "no columns": (np.zeros((60, 0)), r"\(60, 0\)"),
     "a number": (1.0, "shape"),
     "objects": (changed(Y, {}, object), "not 'dict'|numbers"),

@@ -36,9 +36,8 @@ class BitGroveRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     def _target(self, y: Any) -> Array:
         """One column, or several that are learnt side by side."""
-        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
-            return np.asarray(y)
-        return super()._target(y)
+        target = np.asarray(y)
+        return target if target.ndim == 2 and target.shape[1] > 1 else super()._target(y)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
