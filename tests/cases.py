@@ -232,6 +232,12 @@ def _values(objective: Any, weighted: bool = False, valid: bool = False, **more:
     return case
 
 
+def _pairwise() -> Case:
+    case = _ranking()
+    case.params["objective"] = "rank:pairwise"
+    return case
+
+
 def _one_vs_all() -> Case:
     case = _multiclass()
     case.params["objective"] = "multiclassova"
@@ -282,6 +288,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "poisson": lambda: _values("poisson", valid=True),
     "tweedie": lambda: _values("tweedie", weighted=True, gradient_scale="robust"),
     "one against all": _one_vs_all,
+    "ranking pairwise": _pairwise,
     "several targets": _several_targets,
     "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
 }

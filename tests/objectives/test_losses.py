@@ -284,3 +284,28 @@ def test_columns_where_one_is_needed() -> None:
     for objective in ("quantile", "mape", "multiclass"):
         with pytest.raises(bg.DataError, match="has 2 columns"):
             bg.train({"objective": objective}, bg.Dataset(X, np.floor(two)))
+
+
+def test_pairs_pull_by_the_derivative_of_their_loss() -> None:
+    rng = np.random.default_rng(4)
+    label, scores, group = rng.integers(0, 3, 30).astype(float), rng.normal(size=30), [10, 20]
+    settings = {"lambdarank_norm": False, "lambdarank_truncation_level": 100}
+    objective = OBJECTIVES["rank_pairwise"].from_settings(settings)
+    tables = objective.tables(label, np.array(group))
+    grad, hess = objective.derivatives(scores[None], label, tables)
+
+    def loss(s: F64) -> float:
+        return sum(
+            float(np.logaddexp(0.0, s[b] - s[a]))
+            for rows in (range(10), range(10, 30))
+            for a in rows
+            for b in rows
+            if label[a] > label[b]
+        )
+
+    step = 1e-4
+    for row in range(30):
+        shift = step * (np.arange(30) == row)
+        up, here, down = loss(scores + shift), loss(scores), loss(scores - shift)
+        assert grad[0, row] == pytest.approx((up - down) / (2 * step), abs=1e-6)
+        assert hess[0, row] == pytest.approx((up - 2 * here + down) / step**2, abs=1e-4)

@@ -13,7 +13,7 @@ from bitgrove.objectives.custom import Custom
 from bitgrove.objectives.multiclass import Multiclass, MulticlassOva
 from bitgrove.objectives.positive import Gamma, Poisson, Tweedie
 from bitgrove.objectives.quantiles import AbsoluteError, Mape, Quantile
-from bitgrove.objectives.ranking import LambdaRank
+from bitgrove.objectives.ranking import LambdaRank, RankPairwise
 from bitgrove.objectives.regression import (
     Expectile,
     Fair,
@@ -27,7 +27,7 @@ from bitgrove.objectives.regression import (
 for _objective in (
     Binary, Regression, Multiclass, LambdaRank,
     AbsoluteError, Quantile, Mape, Huber, PseudoHuber, Fair, LogCosh, Expectile,
-    Poisson, Gamma, Tweedie, CrossEntropy, Focal, MulticlassOva, Custom,
+    Poisson, Gamma, Tweedie, CrossEntropy, Focal, MulticlassOva, RankPairwise, Custom,
 ):  # fmt: skip
     register(_objective)
 
