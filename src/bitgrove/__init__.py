@@ -11,6 +11,7 @@ from bitgrove.callbacks import (
     log_evaluation,
     progress_bar,
     record_evaluation,
+    reset_parameter,
 )
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
@@ -47,5 +48,6 @@ __all__ = [
     "log_evaluation",
     "progress_bar",
     "record_evaluation",
+    "reset_parameter",
     "train",
 ]

@@ -41,7 +41,7 @@ def fit(cls: type, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     for_fit = {name: kwargs.pop(name) for name in list(kwargs) if name in fit_names}
     if cls is BitGroveRanker:
         sizes = ["group", *(["eval_group"] if "eval_set" in for_fit else [])]
-        for_fit = {**dict.fromkeys(sizes, [len(y)]), **for_fit}
+        for_fit = {**{name: [len(y)] for name in sizes}, **for_fit}
     return cls(**{"n_estimators": 5, "n_jobs": 1, **kwargs}).fit(X, y, *args, **for_fit)
 
 

@@ -7,13 +7,16 @@ docstrings of the classes are made from the table of parameters (signature.py).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -41,18 +44,33 @@ _IMPORTANCE_TYPE = Parameter(
     "What `feature_importances_` measures: the total gain of a feature's splits, or their number.",
     "Estimators", choices=("gain", "split"),
 )  # fmt: skip
+_WARM_START = Parameter(
+    "warm_start", "bool", False,
+    "Go on from the last fit: its trees stay, and fit adds those that `n_estimators` has more.",
+    "Estimators",
+)  # fmt: skip
+_VALIDATION_FRACTION = Parameter(
+    "validation_fraction", "float", None,
+    "With `early_stopping_rounds` and without `eval_set`: the part of the rows that fit keeps "
+    "away from training to judge it. Drawn by `random_state`, the same part of each class.",
+    "Estimators", low_open=True, high=0.9, optional=True,
+)  # fmt: skip
 # What fit() may be given under another name, as in XGBoost.
-_FIT_SPELLINGS = {"sample_weight_eval_set": "eval_sample_weight"}
+_FIT_SPELLINGS = {"sample_weight_eval_set": "eval_sample_weight", "xgb_model": "init_model"}
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
     """From tables and targets to a model and its fitted attributes."""
 
-    own_parameters: ClassVar[tuple[Parameter, ...]] = (_IMPORTANCE_TYPE,)
+    own_parameters: ClassVar[tuple[Parameter, ...]] = (
+        _IMPORTANCE_TYPE, _WARM_START, _VALIDATION_FRACTION,
+    )  # fmt: skip
     parameters: ClassVar[Mapping[str, Parameter]] = {}
 
     objective: str | None
     importance_type: str
+    warm_start: bool
+    validation_fraction: float | None
     random_state: Any
     n_jobs: int | None
 
@@ -90,6 +108,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         eval_names: Sequence[str] | None = None,
         feature_name: Sequence[str] | None = None,
         callbacks: Sequence[Callback] | None = None,
+        init_model: Model | PathLike | Estimator | None = None,
         resume_from: Model | PathLike | None = None,
         **more: Any,
     ) -> Self:
@@ -98,16 +117,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         `eval_set` is one (X, y) or a list of them, judged after each iteration and used for early
         stopping; `eval_sample_weight` and `eval_names` hold one weight array and one name each.
         The training data among them is judged but does not stop anything. `feature_name` names the
-        features of a table without names. `resume_from` is a checkpoint of the same fit, see
-        `train`. Parameters such as `eval_metric`, `early_stopping_rounds` or `verbose` may be given
-        here for this fit, too.
+        features of a table without names. `init_model` is a model to go on from, `resume_from` a
+        checkpoint of the same fit, see `train`. Parameters such as `eval_metric`,
+        `early_stopping_rounds` or `verbose` may be given here for this fit, too.
         """
         eval_weights, more = either(eval_sample_weight, "eval_sample_weight", more)
+        start, more = either(init_model, "init_model", more)
         valid = [
             Rows(pair[0], pair[1], weight)
             for pair, weight in with_each(pairs_of(eval_set), eval_sample_weight=eval_weights)
         ]
-        how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from}
+        how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from,
+               "init_model": start}  # fmt: skip
         return self._fit(Rows(X, y, sample_weight, names=feature_name), valid, how, more)
 
     @classmethod
@@ -155,9 +176,48 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 names = train_set.feature_names
                 valid_sets.append(train_set if mine else self._dataset(others, names))
         problems.report()
+        if self.validation_fraction is not None and not valid_sets:
+            train_set, held = self._held_out(train_set)
+            valid_sets.append(held)
         params = self._params(more, has_valid=bool(valid_sets))
-        self._keep(train(params, train_set, valid_sets=valid_sets, **how))
+        n_left, how = self._going_on(params, how)
+        if n_left > 0:
+            params = replace(params, n_estimators=n_left)
+            self._keep(train(params, train_set, valid_sets=valid_sets, **how))
         return self
+
+    def _held_out(self, dataset: Dataset) -> tuple[Dataset, Dataset]:
+        """The rows to train on, and those that `validation_fraction` keeps away."""
+        part, seed = self.validation_fraction, _seed(self.random_state)
+        if dataset.group is not None:  # whole queries
+            owner = np.repeat(np.arange(len(dataset.group)), dataset.group)
+            _, held = train_test_split(np.unique(owner), test_size=part, random_state=seed)
+            judged = np.isin(owner, held)
+        else:
+            _, held = train_test_split(
+                np.arange(dataset.n_rows),
+                test_size=part,
+                random_state=seed,
+                stratify=dataset.label if hasattr(self, "classes_") else None,
+            )
+            judged = np.isin(np.arange(dataset.n_rows), held)
+        return dataset.subset(~judged), dataset.subset(judged)
+
+    def _going_on(self, params: TrainParams, how: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The iterations that are still to do: with warm_start, after those of the last fit."""
+        if not self.warm_start or not hasattr(self, "model_"):
+            return params.n_estimators, how
+        if how["init_model"] is not None:
+            raise ParameterError("init_model and warm_start exclude each other")
+        n_left = params.n_estimators - self.n_iter_
+        if n_left < 0:
+            raise ParameterError(
+                f"n_estimators={params.n_estimators}: the last fit, from which warm_start goes on, "
+                f"has {self.n_iter_}"
+            )
+        if n_left == 0:
+            warnings.warn("warm_start without a larger n_estimators fits nothing", stacklevel=4)
+        return n_left, {**how, "init_model": self.model_}
 
     def _checked(self, more: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that train() knows, `more` before those of __init__; all are checked."""
@@ -182,7 +242,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if params.early_stopping_rounds is not None and not has_valid:
             raise ParameterError(
                 f"early_stopping_rounds={params.early_stopping_rounds} needs validation data: "
-                "give fit an eval_set=(X, y)"
+                "give fit an eval_set=(X, y), or set validation_fraction"
             )
         return params
 
