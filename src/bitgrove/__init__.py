@@ -25,6 +25,7 @@ from bitgrove.errors import (
 from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
 from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
+from bitgrove.training.cross_validation import CVResult, cv
 from bitgrove.training.train import train
 from bitgrove.version import __version__
 
@@ -33,6 +34,7 @@ __all__ = [
     "BitGroveRanker",
     "BitGroveRegressor",
     "BitgroveError",
+    "CVResult",
     "DataError",
     "DataTypeError",
     "Dataset",
@@ -43,6 +45,7 @@ __all__ = [
     "TrainingError",
     "__version__",
     "checkpoint",
+    "cv",
     "early_stopping",
     "load",
     "log_evaluation",
