@@ -88,7 +88,7 @@ def test_scikit_learn_conventions_of_the_ranker(check: Any) -> None:
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_signature_is_the_table(cls: type) -> None:
     expected = {p.name: p.default for p in PARAMETERS if set(p.objectives) & ESTIMATORS[cls]}
-    expected["importance_type"] = "gain"
+    expected |= {"importance_type": "gain", "warm_start": False, "validation_fraction": None}
     signature = inspect.signature(cls).parameters
     assert {name: p.default for name, p in signature.items()} == expected
     assert list(signature) == list(expected)

@@ -24,6 +24,7 @@ from bitgrove.callbacks import Callback
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
 from bitgrove.data.given_rows import Rows, pairs_of, same_rows, with_each
+from bitgrove.data.lazy_tables import collected
 from bitgrove.errors import DataError, ParameterError, Problems, UnknownParameterError
 from bitgrove.estimators.signature import docstring, main_names, make_init, table_of
 from bitgrove.machine.files import PathLike
@@ -296,6 +297,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
+        X = X if isinstance(X, np.ndarray) else collected(X)
         if hasattr(X, "columns") or is_on_gpu(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")
