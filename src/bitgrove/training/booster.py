@@ -132,7 +132,7 @@ class Booster:
             sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
-        tree = finish_tree(grown, *work.leaf_values(sums, self._leaf_rule(number)))
+        tree = finish_tree(grown, *work.leaf_values(sums, self.leaf_rule(number)))
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
@@ -142,7 +142,7 @@ class Booster:
         self.info.zero_rows.append(quantized.zero_rows)
         return tree
 
-    def _leaf_rule(self, tree: int) -> LeafRule:
+    def leaf_rule(self, tree: int) -> LeafRule:
         params, rate = self.params, self.params.learning_rate
         if isinstance(rate, tuple):  # one for each iteration of this training
             rate = rate[tree // self.objective.n_outputs - self.n_before]
