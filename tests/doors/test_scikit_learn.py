@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from bitgrove import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
-from bitgrove.errors import ParameterError
+from bitgrove.errors import DataError, ParameterError
 
 FRAME, Y = load_breast_cancer(return_X_y=True, as_frame=True)
 LABELS = np.array(["benign", "malignant"])[Y]
@@ -130,6 +130,10 @@ def test_a_validation_fraction_of_its_own() -> None:
     for wrong in (0.0, 1.5, "half"):
         with pytest.raises(ParameterError, match="validation_fraction="):
             BitGroveClassifier(**params, validation_fraction=wrong).fit(FRAME, LABELS)
+    rare = LABELS.astype(object)
+    rare[0] = "rare"
+    with pytest.raises(DataError, match=r"validation_fraction=0.2: .* only 1"):
+        BitGroveClassifier(**params, validation_fraction=0.2).fit(FRAME, rare)
     with pytest.raises(ParameterError, match="or set validation_fraction"):
         BitGroveClassifier(**params).fit(FRAME, LABELS)
 

@@ -104,3 +104,13 @@ def test_bad_folds() -> None:
             bg.cv(PARAMS, data, 2, **wrong)
     with pytest.raises(DataError, match="has none"):
         bg.cv(PARAMS, bg.Dataset(X), 2)
+
+
+def test_a_fold_without_one_of_the_classes() -> None:
+    labels = np.repeat([0, 1, 2], 40)
+    rows = table(120, 3, 0)
+    folds = [(np.arange(80), np.arange(80, 120)), (np.arange(40, 120), np.arange(40))]
+    result = bg.cv(
+        {"objective": "multiclass", "n_jobs": 1}, bg.Dataset(rows, labels), 2, folds=folds
+    )
+    assert [model.n_outputs for model in result.cvbooster] == [3, 3]

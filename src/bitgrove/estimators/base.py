@@ -189,19 +189,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _held_out(self, dataset: Dataset) -> tuple[Dataset, Dataset]:
         """The rows to train on, and those that `validation_fraction` keeps away."""
-        part, seed = self.validation_fraction, _seed(self.random_state)
-        if dataset.group is not None:  # whole queries
-            owner = np.repeat(np.arange(len(dataset.group)), dataset.group)
-            _, held = train_test_split(np.unique(owner), test_size=part, random_state=seed)
-            judged = np.isin(owner, held)
-        else:
+        sizes, classes = dataset.group, dataset.label if hasattr(self, "classes_") else None
+        # Queries stay whole; without queries every row is one of its own.
+        owner = np.arange(dataset.n_rows)
+        owner = owner if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
+        try:
             _, held = train_test_split(
-                np.arange(dataset.n_rows),
-                test_size=part,
-                random_state=seed,
-                stratify=dataset.label if hasattr(self, "classes_") else None,
+                np.unique(owner),
+                test_size=self.validation_fraction,
+                random_state=_seed(self.random_state),
+                stratify=classes,
             )
-            judged = np.isin(np.arange(dataset.n_rows), held)
+        except ValueError as error:
+            raise DataError(f"validation_fraction={self.validation_fraction}: {error}") from None
+        judged = np.isin(owner, held)
         return dataset.subset(~judged), dataset.subset(judged)
 
     def _going_on(self, params: TrainParams, how: dict[str, Any]) -> tuple[int, dict[str, Any]]:

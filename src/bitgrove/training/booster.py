@@ -194,7 +194,7 @@ def bin_training_set(
 def _bin_like_reference(dataset: Dataset, backend: Backend, params: TrainParams) -> BinnedMatrix:
     """Bins the rows with the edges of the Dataset that they share them with."""
     assert dataset.reference is not None
-    origin, comm = dataset.reference, SoloComm()
+    origin, comm = dataset.reference.without_zero_weights(), SoloComm()
     runs, _ = number_rows(comm, origin.n_rows, None)
     mapper = bin_training_set(origin, backend, params, comm, runs).mapper
     require_device(dataset.device, backend.name)

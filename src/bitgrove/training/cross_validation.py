@@ -22,7 +22,7 @@ from bitgrove.data.dataset import Dataset
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.model import Model
-from bitgrove.objectives import OBJECTIVES
+from bitgrove.objectives import OBJECTIVES, make_objective
 from bitgrove.params import TrainParams, resolve
 from bitgrove.params.parameter import MANY
 from bitgrove.training.arguments import understood
@@ -82,6 +82,9 @@ def cv(
     checked = resolve(asked.params)
     if train_set.label is None:
         raise DataError("label: the Dataset has none")
+    # A fold may lack a class that the others have.
+    objective = make_objective(checked, train_set, SoloComm())
+    checked = replace(checked, **objective.class_settings(objective.n_classes or 0))
     how = {"nfold": nfold, "stratified": stratified, "shuffle": shuffle, "groups": groups,
            "time_order": time_order, "seed": seed}  # fmt: skip
     training = [
