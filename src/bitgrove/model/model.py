@@ -150,6 +150,8 @@ class Model(OtherNames):
                 X, start_iteration=start_iteration, num_iteration=num_iteration, n_jobs=n_jobs
             )
         link = IDENTITY if raw_score else self._objective.link
+        if start_iteration == 0:  # a single row should not wait for more than this
+            return self._predicted(link, X, self._n_used(num_iteration), n_jobs, device)
         part, n_used = self._part(start_iteration, num_iteration)
         return part._predicted(link, X, n_used, n_jobs, device)
 
