@@ -98,8 +98,11 @@ class _DaskEstimator(estimators.Estimator):
             raise ParameterError(
                 f"class_weight={self.class_weight!r}: not on Dask collections; give sample_weight"
             )
-        if isinstance(how["resume_from"], (str, os.PathLike)):
-            how["resume_from"] = load(how["resume_from"])  # the client's file, not a worker's
+        for name in ("init_model", "resume_from"):
+            if isinstance(how[name], (str, os.PathLike)):
+                how[name] = load(how[name])  # the client's file, not a worker's
+        if self.validation_fraction is not None or self.warm_start:
+            raise ParameterError("validation_fraction and warm_start: not supported on Dask")
         names = self._learn_columns(rows.X, rows.names)
         with_classes = isinstance(self, BitGroveClassifier)
         others = [other for other in valid if not same_rows(other, rows)]

@@ -44,7 +44,7 @@ def fit(cls: type, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     for_fit = {name: kwargs.pop(name) for name in list(kwargs) if name in fit_names}
     if cls is BitGroveRanker:
         sizes = ["group", *(["eval_group"] if "eval_set" in for_fit else [])]
-        for_fit = {**dict.fromkeys(sizes, [len(y)]), **for_fit}
+        for_fit = {**{name: [len(y)] for name in sizes}, **for_fit}
     return cls(**{"n_estimators": 5, "n_jobs": 1, **kwargs}).fit(X, y, *args, **for_fit)
 
 
@@ -92,7 +92,7 @@ def test_scikit_learn_conventions_of_the_ranker(check: Any) -> None:
 def test_signature_is_the_table(cls: type) -> None:
     shown = [p for p in PARAMETERS if p.type != "callable"]
     expected = {p.name: p.default for p in shown if set(p.objectives) & ESTIMATORS[cls]}
-    expected["importance_type"] = "gain"
+    expected |= {"importance_type": "gain", "warm_start": False, "validation_fraction": None}
     if cls is BitGroveClassifier:
         expected["class_weight"] = None
     signature = inspect.signature(cls).parameters

@@ -351,4 +351,8 @@ def test_early_stopping_without_validation_data() -> None:
         with pytest.raises(ValueError, match="early stopping rounds must be an integer"):
             bg.early_stopping(rounds)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="period must be an integer"):
-        bg.log_evaluation(0)
+        bg.log_evaluation(2.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="min_delta must be"):
+        bg.early_stopping(2, min_delta=-1.0)
+    with pytest.raises(ValueError, match="are the same"):
+        bg.early_stopping(2, stopping_rounds=3)

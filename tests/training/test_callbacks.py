@@ -209,10 +209,15 @@ def test_log_evaluation_prints_to_stderr(capsys: pytest.CaptureFixture[str]) -> 
     assert [line.split()[0] for line in err.splitlines()] == ["[2]", "[4]"]
     assert err.splitlines()[0] == f"[2]  valid_0 logloss: {value:.6g}"
     bg.train({**params, "verbosity": 1}, part(0, 300), valid_sets=part(300, 400))
-    assert len(capsys.readouterr().err.splitlines()) == 5
+    *lines, summary = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5 and summary.startswith("300 rows, <bitgrove.Model binary: 5 iterations")
     bg.train(params, part(0, 300), valid_sets=part(300, 400))
-    bg.train({**params, "verbosity": 1}, part(0, 300))  # nothing to evaluate
+    bg.train(params, part(0, 300), valid_sets=part(300, 400), callbacks=[bg.log_evaluation(0)])
     assert capsys.readouterr() == ("", "")
+    bg.train({**params, "verbosity": 1}, part(0, 300))  # nothing to evaluate
+    assert capsys.readouterr().err.startswith("300 rows, <bitgrove.Model")
+    bg.train({**params, "verbose": 2}, part(0, 300), valid_sets=part(300, 400))
+    assert len(capsys.readouterr().err.splitlines()) == 3
 
 
 def test_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from bitgrove.data.device_tables import device_table, is_on_gpu, take_rows
+from bitgrove.data.device_tables import device_table, is_on_gpu, on_host, take_rows
 from bitgrove.data.given_rows import Queries
 from bitgrove.data.given_values import (
     as_array,
@@ -210,7 +210,7 @@ def _joined(arrays: Sequence[Any]) -> Any:
 def to_columns(X: Any) -> tuple[list[Column], list[str] | None]:
     """The columns of any table, as float32 or float64, and their names if it has some."""
     if isinstance(X, Dataset):
-        return X.columns, X.feature_names
+        return [on_host(column) for column in X.columns], X.feature_names
     X = collected(X)
     names = None if is_on_gpu(X) else column_names(X)
     if is_on_gpu(X):

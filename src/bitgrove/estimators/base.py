@@ -7,13 +7,16 @@ docstrings of the classes are made from the table of parameters (signature.py).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,6 +24,7 @@ from bitgrove.callbacks import Callback
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
 from bitgrove.data.given_rows import Rows, pairs_of, same_rows, with_each
+from bitgrove.data.lazy_tables import collected
 from bitgrove.errors import DataError, ParameterError, Problems, UnknownParameterError
 from bitgrove.estimators.signature import docstring, main_names, make_init, table_of
 from bitgrove.machine.files import PathLike
@@ -41,22 +45,38 @@ _IMPORTANCE_TYPE = Parameter(
     "What `feature_importances_` measures: the total gain of a feature's splits, or their number.",
     "Estimators", choices=("gain", "split"),
 )  # fmt: skip
+_WARM_START = Parameter(
+    "warm_start", "bool", False,
+    "Go on from the last fit: its trees stay, and fit adds those that `n_estimators` has more.",
+    "Estimators",
+)  # fmt: skip
+_VALIDATION_FRACTION = Parameter(
+    "validation_fraction", "float", None,
+    "With `early_stopping_rounds` and without `eval_set`: the part of the rows that fit keeps "
+    "away from training to judge it. Drawn by `random_state`, the same part of each class.",
+    "Estimators", low_open=True, high=0.9, optional=True,
+)  # fmt: skip
 # What fit() may be given under another name, as in XGBoost.
 _FIT_SPELLINGS = {
     "sample_weight_eval_set": "eval_sample_weight",
     "base_margin": "init_score",
     "base_margin_eval_set": "eval_init_score",
+    "xgb_model": "init_model",
 }
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
     """From tables and targets to a model and its fitted attributes."""
 
-    own_parameters: ClassVar[tuple[Parameter, ...]] = (_IMPORTANCE_TYPE,)
+    own_parameters: ClassVar[tuple[Parameter, ...]] = (
+        _IMPORTANCE_TYPE, _WARM_START, _VALIDATION_FRACTION,
+    )  # fmt: skip
     parameters: ClassVar[Mapping[str, Parameter]] = {}
 
     objective: str | None
     importance_type: str
+    warm_start: bool
+    validation_fraction: float | None
     random_state: Any
     n_jobs: int | None
 
@@ -96,6 +116,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         eval_names: Sequence[str] | None = None,
         feature_name: Sequence[str] | None = None,
         callbacks: Sequence[Callback] | None = None,
+        init_model: Model | PathLike | Estimator | None = None,
         resume_from: Model | PathLike | None = None,
         **more: Any,
     ) -> Self:
@@ -106,9 +127,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         `init_score` (XGBoost `base_margin`) holds the scores that training starts from, which
         predictions do not hold; `eval_init_score` those of each eval set.
         The training data among them is judged but does not stop anything. `feature_name` names the
-        features of a table without names. `resume_from` is a checkpoint of the same fit, see
-        `train`. Parameters such as `eval_metric`, `early_stopping_rounds` or `verbose` may be given
-        here for this fit, too.
+        features of a table without names. `init_model` is a model to go on from, `resume_from` a
+        checkpoint of the same fit, see `train`. Parameters such as `eval_metric`,
+        `early_stopping_rounds` or `verbose` may be given here for this fit, too.
         """
         eval_weights, more = either(eval_sample_weight, "eval_sample_weight", more)
         scores, more = either(init_score, "init_score", more)
@@ -117,7 +138,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             pairs_of(eval_set), eval_sample_weight=eval_weights, eval_init_score=eval_scores
         )
         valid = [Rows(pair[0], pair[1], weight, init_score=start) for pair, weight, start in each]
-        how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from}
+        model, more = either(init_model, "init_model", more)
+        how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from,
+               "init_model": model}  # fmt: skip
         rows = Rows(X, y, sample_weight, names=feature_name, init_score=scores)
         return self._fit(rows, valid, how, more)
 
@@ -166,9 +189,49 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 names = train_set.feature_names
                 valid_sets.append(train_set if mine else self._dataset(others, names))
         problems.report()
+        if self.validation_fraction is not None and not valid_sets:
+            train_set, held = self._held_out(train_set)
+            valid_sets.append(held)
         params = self._params(more, has_valid=bool(valid_sets))
-        self._keep(train(params, train_set, valid_sets=valid_sets, **how))
+        n_left, how = self._going_on(params, how)
+        if n_left > 0:
+            params = replace(params, n_estimators=n_left)
+            self._keep(train(params, train_set, valid_sets=valid_sets, **how))
         return self
+
+    def _held_out(self, dataset: Dataset) -> tuple[Dataset, Dataset]:
+        """The rows to train on, and those that `validation_fraction` keeps away."""
+        sizes, classes = dataset.group, dataset.label if hasattr(self, "classes_") else None
+        # Queries stay whole; without queries every row is one of its own.
+        owner = np.arange(dataset.n_rows)
+        owner = owner if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
+        try:
+            _, held = train_test_split(
+                np.unique(owner),
+                test_size=self.validation_fraction,
+                random_state=_seed(self.random_state),
+                stratify=classes,
+            )
+        except ValueError as error:
+            raise DataError(f"validation_fraction={self.validation_fraction}: {error}") from None
+        judged = np.isin(owner, held)
+        return dataset.subset(~judged), dataset.subset(judged)
+
+    def _going_on(self, params: TrainParams, how: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The iterations that are still to do: with warm_start, after those of the last fit."""
+        if not self.warm_start or not hasattr(self, "model_"):
+            return params.n_estimators, how
+        if how["init_model"] is not None:
+            raise ParameterError("init_model and warm_start exclude each other")
+        n_left = params.n_estimators - self.n_iter_
+        if n_left < 0:
+            raise ParameterError(
+                f"n_estimators={params.n_estimators}: the last fit, from which warm_start goes on, "
+                f"has {self.n_iter_}"
+            )
+        if n_left == 0:
+            warnings.warn("warm_start without a larger n_estimators fits nothing", stacklevel=4)
+        return n_left, {**how, "init_model": self.model_}
 
     def _checked(self, more: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that train() knows, `more` before those of __init__; all are checked."""
@@ -193,7 +256,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if params.early_stopping_rounds is not None and not has_valid:
             raise ParameterError(
                 f"early_stopping_rounds={params.early_stopping_rounds} needs validation data: "
-                "give fit an eval_set=(X, y)"
+                "give fit an eval_set=(X, y), or set validation_fraction"
             )
         return params
 
@@ -263,6 +326,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
+        X = X if isinstance(X, np.ndarray) else collected(X)
         if hasattr(X, "columns") or is_on_gpu(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")

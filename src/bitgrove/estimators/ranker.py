@@ -41,6 +41,7 @@ class BitGroveRanker(Estimator):
         eval_names: Sequence[str] | None = None,
         feature_name: Sequence[str] | None = None,
         callbacks: Sequence[Callback] | None = None,
+        init_model: Model | PathLike | Estimator | None = None,
         resume_from: Model | PathLike | None = None,
         **more: Any,
     ) -> Self:
@@ -50,6 +51,7 @@ class BitGroveRanker(Estimator):
         `eval_` arguments hold the same for each `eval_set`. The rest is as in the other estimators.
         """
         eval_weights, more = either(eval_sample_weight, "eval_sample_weight", more)
+        start, more = either(init_model, "init_model", more)
         each = with_each(
             pairs_of(eval_set),
             eval_sample_weight=eval_weights,
@@ -61,7 +63,8 @@ class BitGroveRanker(Estimator):
             for pair, weight, sizes, ids in each
         ]
         rows = Rows(X, y, sample_weight, Queries(group, qid), feature_name)
-        how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from}
+        how = {"valid_names": eval_names, "callbacks": callbacks, "resume_from": resume_from,
+               "init_model": start}  # fmt: skip
         return self._fit(rows, valid, how, more)
 
     def predict(self, X: Any, **how: Any) -> Array:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bitgrove.data.dataset import default_names, rows_for_prediction
+from bitgrove.data.dataset import Dataset, column_names, default_names, rows_for_prediction
+from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.machine.files import PathLike, write_atomically
 from bitgrove.model import file as model_file
@@ -35,6 +36,7 @@ from bitgrove.model.predict import (
     predict_leaves,
     predict_scores,
 )
+from bitgrove.model.refit import labels_of, refitted_trees
 from bitgrove.model.spellings import OtherNames
 from bitgrove.model.tree import Tree, make_forest
 from bitgrove.objectives.links import IDENTITY, Link
@@ -148,6 +150,8 @@ class Model(OtherNames):
                 X, start_iteration=start_iteration, num_iteration=num_iteration, n_jobs=n_jobs
             )
         link = IDENTITY if raw_score else self._objective.link
+        if start_iteration == 0:  # a single row should not wait for more than this
+            return self._predicted(link, X, self._n_used(num_iteration), n_jobs, device)
         part, n_used = self._part(start_iteration, num_iteration)
         return part._predicted(link, X, n_used, n_jobs, device)
 
@@ -218,6 +222,32 @@ class Model(OtherNames):
         cut = self[:n_kept]
         cut.best_iteration = best if best is not None and best <= n_kept else None
         return cut
+
+    def refit(
+        self,
+        X: Any,
+        label: Any = None,
+        *,
+        decay_rate: float = 0.9,
+        weight: Any = None,
+        group: Any = None,
+        comm: Comm | None = None,
+    ) -> Model:
+        """The same splits with leaf values for new rows, of which X is the table or a Dataset.
+
+        A leaf keeps `decay_rate` of its old value and takes the rest from the new rows; one that
+        they do not reach stays as it is. With a Comm, the rows are this rank's.
+        """
+        dataset = X
+        if not isinstance(X, Dataset):
+            parts = {"weight": weight, "group": group, "feature_names": self.feature_names}
+            if (names := column_names(X)) is not None and names != self.feature_names:
+                del parts["feature_names"]  # other columns are an error below
+            dataset = Dataset(X, labels_of(self, label), **parts)
+        fitted = self[:]
+        fitted.best_iteration = self.best_iteration
+        fitted.trees = refitted_trees(self, dataset, decay_rate, comm or SoloComm())
+        return fitted
 
     def with_classes(self, classes: Sequence[Any] | npt.NDArray[Any]) -> Model:
         """The same forest with these labels behind its outputs."""

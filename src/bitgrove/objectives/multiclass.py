@@ -10,7 +10,7 @@ import numpy as np
 
 from bitgrove.arithmetic.exact_math import exact_log, numpy_exp
 from bitgrove.arithmetic.fixed_point import fixed_point_sums
-from bitgrove.errors import DataError, ParameterError
+from bitgrove.errors import DataError, ParameterError, everywhere
 from bitgrove.objectives.base import F32, F64, Objective, Tables, check_sigmoid
 from bitgrove.objectives.binary import Binary
 from bitgrove.objectives.links import SOFTMAX, Link, OneVsAll
@@ -82,6 +82,14 @@ class _Classes(Objective):
                 raise DataError(
                     f"label: class {seen - 1} found among {n_total} rows; number the classes "
                     "0, 1, 2, ... or give num_class"
+                )
+            counts = np.bincount(label.astype(np.int64), minlength=seen)
+            absent = np.flatnonzero(comm.allreduce_sum(counts) == 0)
+            if len(absent):
+                raise everywhere(
+                    DataError,
+                    f"label: class {absent[0]} does not occur, but class {seen - 1} does; number "
+                    "the classes 0, 1, 2, ... or give num_class",
                 )
             return replace(self, num_class=seen)
         if seen > self.num_class:

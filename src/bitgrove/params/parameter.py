@@ -18,7 +18,9 @@ from bitgrove.errors import ParameterError
 from bitgrove.objectives import owners
 from bitgrove.objectives.metrics import METRICS, SYNONYMS, make_metric
 
-Kind = Literal["int", "float", "bool", "choice", "metrics", "floats", "callable", "object"]
+Kind = Literal[
+    "int", "float", "bool", "choice", "metrics", "floats", "schedule", "callable", "object"
+]
 
 MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
 
@@ -40,6 +42,7 @@ class Parameter:
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
     optional: bool = False  # None is a value of its own
     one_or_more: bool = False  # a single number stands for a list of one
+    or_bool: bool = False  # True and False stand for 1 and 0
     affects_model: bool = True
 
     @property
@@ -69,18 +72,22 @@ class Parameter:
             text = "True or False"
         else:
             text = ("an integer" if self.type == "int" else "a finite number") + self._bounds
+        if self.type == "schedule":
+            text += ", a list of them, or a function of the iteration"
         others = [value for value in self.synonyms if not isinstance(value, str)]
         return " or ".join([text, *map(repr, [None, *others] if self.optional else others)])
 
     @property
     def _bounds(self) -> str:
-        text = f" {'>' if self.low_open else '>='} {self.low}" if self.low > -math.inf else ""
+        text = f" {'>' if self.low_open else '>='} {self.low}" if self.low > -MANY else ""
         return text + ("" if self.high in (None, MANY) else f" and <= {self.high}")
 
 
 def checked(parameter: Parameter, value: object) -> object:
     """`value` as the parameter's Python type, or a ParameterError that says what is allowed."""
     plain = value.item() if isinstance(value, np.generic) else value
+    if parameter.or_bool and isinstance(plain, bool):
+        plain = int(plain)
     # True == 1 and 1.0 == 1 in a dict: only these types may be looked up as a synonym.
     if plain is None or type(plain) in (str, int):
         plain = parameter.synonyms.get(plain, plain)
@@ -140,13 +147,21 @@ def _to_callable(parameter: Parameter, value: object) -> object:
     return value if callable(value) else None
 
 
+def _to_schedule(parameter: Parameter, value: object) -> object:
+    """A number, a list of them, or a function, which resolve() asks for all iterations."""
+    if callable(value):
+        return value
+    return _to_float(parameter, value) or _to_floats(parameter, value)
+
+
 def _to_object(parameter: Parameter, value: object) -> object:
     return value
 
 
 _CONVERT: dict[str, Callable[[Parameter, object], object]] = {
     "int": _to_int, "float": _to_float, "bool": _to_bool, "choice": _to_choice,
-    "metrics": _to_metrics, "floats": _to_floats, "callable": _to_callable, "object": _to_object,
+    "metrics": _to_metrics, "floats": _to_floats, "schedule": _to_schedule,
+    "callable": _to_callable, "object": _to_object,
 }  # fmt: skip
 
 

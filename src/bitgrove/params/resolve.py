@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bitgrove.errors import ParameterError, raise_all
+from bitgrove.errors import ParameterError, Problems, raise_all
 from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
 from bitgrove.objectives.metrics import judged_by, make_metric
 from bitgrove.params.parameter import checked
@@ -41,7 +41,10 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
             values[parameter.name] = value_found
         except ParameterError as error:
             problems.append(error)
-    raise_all([*problems, *_contradictions(values)])
+    with_rates = Problems()
+    with with_rates.collect():
+        values["learning_rate"] = _rates(values["learning_rate"], values["n_estimators"])
+    raise_all([*problems, *with_rates.found, *_contradictions(values)])
     return TrainParams(**values)
 
 
@@ -61,6 +64,18 @@ def own_names(given: Mapping[str, Any]) -> Mapping[str, str]:
             objective = OBJECTIVES.get(SYNONYMS.get(value, value))
             return {} if objective is None else objective.spellings
     return {}
+
+
+def _rates(rate: Any, n_iterations: int) -> Any:
+    """A schedule as one rate for each iteration; a single rate as it is."""
+    if callable(rate):
+        asked = [rate(iteration) for iteration in range(n_iterations)]
+        return checked(BY_NAME["learning_rate"], asked)
+    if isinstance(rate, tuple) and len(rate) != n_iterations:
+        raise ParameterError(
+            f"learning_rate: {len(rate)} values for {n_iterations} iterations (n_estimators)"
+        )
+    return rate
 
 
 def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:

@@ -51,9 +51,10 @@ class TrainParams:
         "validation data decide. LightGBM `num_iterations`, XGBoost `num_boost_round`.",
         "num_iterations num_iteration n_iter num_trees num_round num_rounds num_boost_round "
         "max_iter iterations", low=1, high=10**6)
-    learning_rate: float = _row("float", 0.1, CORE,
+    learning_rate: float | tuple[float, ...] = _row("schedule", 0.1, CORE,
         "Each tree's values are multiplied by it. Smaller values generalise better and need more "
-        "trees; try 0.02 to 0.2. XGBoost `eta`.", "eta shrinkage_rate", high=1000, low_open=True)
+        "trees; try 0.02 to 0.2. A list has one value for each iteration, a function is asked for "
+        "iteration 0, 1, 2, ... XGBoost `eta`.", "eta shrinkage_rate", high=1000, low_open=True)
     random_state: int = _row("int", 0, CORE,
         "Seed of the stochastic rounding and of row, feature and bin sampling. The same data, "
         "parameters and seed give the same model, byte for byte. None means 0. The estimators also "
@@ -189,6 +190,11 @@ class TrainParams:
         "Stop when a validation metric has not improved for this many iterations, and keep the "
         "model of the best one. Needs validation data. 20 to 100; more for a small learning rate.",
         "early_stopping_round early_stopping n_iter_no_change", low=1, high=MANY, optional=True)
+    max_seconds: float | None = _row("float", None, EVALUATION,
+        "Stop after the iteration in which this time is over, counted from the call of `train()`; "
+        "with validation data the best iteration is kept. How far training gets then depends on "
+        "the machine; what it has grown does not.",
+        "time_limit", low_open=True, optional=True)
     first_metric_only: bool = _row("bool", False, EVALUATION,
         "Let only the first metric decide about early stopping; the others are still recorded.")
     n_jobs: int | None = _row("int", None, EXECUTION,
@@ -207,8 +213,9 @@ class TrainParams:
         "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "
         "a little more work thrown away.", high=1, low_open=True, affects_model=False)
     verbosity: int = _row("int", 0, EXECUTION,
-        "1 prints the metrics of each iteration to standard error; 0 and -1 are silent.",
-        "verbose", low=-1, high=1, affects_model=False)
+        "1 prints the metrics of each iteration and a summary to standard error, 10 those of every "
+        "tenth; 0 and -1 are silent. True is 1, False is 0.",
+        "verbose", low=-1, high=MANY, or_bool=True, affects_model=False)
     progress: bool = _row("bool", False, EXECUTION, "Show a progress bar.", affects_model=False)
     distributed: str = _row("choice", "data", DISTRIBUTED,
         "With several ranks: `data` sums the histograms of all features, which gives the model of "

@@ -17,10 +17,9 @@ from bitgrove.data.binning import BinMapper
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.distributed.agreement import agree_on
-from bitgrove.errors import DataError, DataTypeError, ParameterError
+from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.tree import Tree
 from bitgrove.objectives.metrics import EvalData, FunctionMetric, Metric, make_metric
-from bitgrove.training.booster import start_scores
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import Booster
@@ -52,21 +51,25 @@ class Evaluator:
         self,
         booster: Booster,
         train_set: Dataset,
-        valid_sets: Dataset | Sequence[Dataset] | None,
+        valid_sets: Sequence[Dataset],
         valid_names: Sequence[str] | None,
     ) -> None:
         self.booster, self.backend = booster, booster.backend
-        datasets = _datasets(valid_sets)
-        self.metrics, self.functions = _metrics(booster, bool(datasets))
-        set_names = _names(valid_names, [dataset is train_set for dataset in datasets])
+        self.metrics, self.functions = _metrics(booster, bool(valid_sets))
+        set_names = _names(valid_names, [dataset is train_set for dataset in valid_sets])
         agree_on(booster.comm, "validation sets", set_names)
         self.sets = [
             self._prepare(name, dataset, train_set)
-            for name, dataset in zip(set_names, datasets, strict=True)
+            for name, dataset in zip(set_names, valid_sets, strict=True)
         ]
         if len({valid.name for valid in self.sets}) != len(self.sets):
             raise ParameterError(f"valid_names: names must differ, got {set_names}")
-        self._n_trees = 0
+        self._n_trees = len(booster.trees)
+
+    @property
+    def has_deciding(self) -> bool:
+        """Whether there is a validation set other than the training set."""
+        return any(not valid.is_training for valid in self.sets)
 
     def _prepare(self, name: str, dataset: Dataset, train_set: Dataset) -> _ValidSet:
         booster = self.booster
@@ -96,8 +99,7 @@ class Evaluator:
             raise DataError(
                 f"validation set {name!r}: it and the training set need an init_score, or neither"
             )
-        start = (booster.base_score, dataset.n_rows, dataset.init_score)
-        scores = start_scores(self.backend, *start)
+        scores = booster.start_scores(dataset)
         return _ValidSet(name, matrix, scores, dataset)
 
     def add(self, tree: Tree) -> None:
@@ -146,15 +148,6 @@ def _metrics(booster: Booster, needed: bool) -> tuple[list[Metric], list[Functio
     # ndcg and ndcg@10 are one
     unique = list({metric.name: metric for metric in metrics}.values())
     return unique, [FunctionMetric(n) for n in names if callable(n)]
-
-
-def _datasets(valid_sets: Dataset | Sequence[Dataset] | None) -> list[Dataset]:
-    if valid_sets is None:
-        return []
-    datasets = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets)
-    if not all(isinstance(dataset, Dataset) for dataset in datasets):
-        raise DataTypeError("valid_sets must be a Dataset or a list of them")
-    return datasets
 
 
 def _names(given: Sequence[str] | None, is_training: list[bool]) -> list[str]:
