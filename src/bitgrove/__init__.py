@@ -11,6 +11,7 @@ from bitgrove.callbacks import (
     log_evaluation,
     progress_bar,
     record_evaluation,
+    reset_parameter,
 )
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
@@ -25,6 +26,7 @@ from bitgrove.errors import (
 from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
 from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
+from bitgrove.training.cross_validation import CVResult, cv
 from bitgrove.training.train import train
 from bitgrove.version import __version__
 
@@ -34,6 +36,7 @@ __all__ = [
     "BitGroveRegressor",
     "BitgroveError",
     "BitgroveWarning",
+    "CVResult",
     "DataError",
     "DataTypeError",
     "Dataset",
@@ -44,10 +47,12 @@ __all__ = [
     "TrainingError",
     "__version__",
     "checkpoint",
+    "cv",
     "early_stopping",
     "load",
     "log_evaluation",
     "progress_bar",
     "record_evaluation",
+    "reset_parameter",
     "train",
 ]

@@ -79,7 +79,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so many")
-    parser.add_argument("--data", type=Path, help="folder of the real tables")
+    parser.add_argument("--data", help="folder of the real tables")
     parser.add_argument("--npz", type=Path, help="folder of tables kept as arrays")
     parser.add_argument("--out", type=Path, help="folder for lossless.csv")
     options = parser.parse_args(words)

@@ -110,7 +110,7 @@ _REAL = ("nycflights13", "household_power", "census_kdd", "kddcup04_bio", "covty
 TABLES = (*_MADE, *_REAL)
 
 
-def load(name: str, n_rows: int, folder: Path | None, npz: Path | None) -> Table | None:
+def load(name: str, n_rows: int, folder: str | None, npz: Path | None) -> Table | None:
     """A table of at most n_rows; None where a real one is not found."""
     if name in _MADE:
         return _MADE[name](n_rows)

@@ -39,13 +39,14 @@ class Guards:
         step = params.max_delta_step
         if step is None:
             step = USUAL_STEP / slope if self._is_log else 0.0
-        self._bound = step * params.learning_rate or math.inf
+        self._step = step or math.inf
         self._too_far = _MEANINGLESS_CHANGE / slope if self._is_log else math.inf
 
-    def bounded(self, values: F64) -> F64:
+    def bounded(self, values: F64, learning_rate: float) -> F64:
         """A tree's leaf values within max_delta_step; warns where they mean nothing any more."""
-        if math.isfinite(self._bound):
-            values = np.clip(values, -self._bound, self._bound)
+        bound = self._step * learning_rate
+        if math.isfinite(bound):
+            values = np.clip(values, -bound, bound)
         farthest = float(np.abs(values).max(initial=0.0))
         if farthest > self._too_far:
             self._too_far = math.inf  # once is enough

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.arithmetic.exact_math import row_hash
+from bitgrove.arithmetic.exact_math import numpy_to_gradient, row_hash
+from bitgrove.arithmetic.selection import float32_keys
 from bitgrove.backends.base import (
     Gradients,
-    OutputGradients,
     PackedRows,
     Rounding,
     Sample,
     Targets,
     TreeInputs,
 )
+from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.backends.reference.edges import find_edges
 from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, ReferenceTree
@@ -65,14 +66,10 @@ class ReferenceBackend:
     def gradients(
         self, objective: Objective, scores: F64, targets: Targets, count_magnitudes: bool = False
     ) -> Gradients:
-        grad, hess = objective.gradients(scores, *targets)
-        parts = [
-            output_gradients(grad[k], None if hess is None else hess[k], count_magnitudes)
-            for k in range(len(grad))
-        ]
-        tops = np.stack([part.tops for part in parts])
-        counts = [part.counts for part in parts if part.counts is not None]
-        return Gradients(grad, hess, tops, np.stack(counts) if count_magnitudes else None)
+        return host_gradients(objective, scores, targets, count_magnitudes)
+
+    def residual_keys(self, scores: F64, label: F64) -> NDArray[np.uint32]:
+        return float32_keys(numpy_to_gradient(label - scores))
 
     def quantize(
         self, grad: Array, hess: Array | None, rounding: Rounding, runs: RowRuns
@@ -120,14 +117,3 @@ def _round(x: F64, noise: NDArray[np.uint64], limit: float) -> I64:
     """floor(x + noise), noise a 31-bit fraction of one; within the limit."""
     shifted = x + noise.astype(np.float64) * (1.0 / 2147483648.0)
     return np.clip(np.floor(shifted), -limit, limit).astype(np.int64)
-
-
-def output_gradients(grad: Array, hess: Array | None, count_magnitudes: bool) -> OutputGradients:
-    """One output's gradients with their bounds, from host arrays."""
-    no_hess = np.zeros(0, dtype=np.float32)
-    bits = [v.view(np.uint32) & 0x7FFFFFFF for v in (grad, no_hess if hess is None else hess)]
-    tops = np.array([b.max(initial=0) for b in bits], dtype=np.uint32)
-    counts = None
-    if count_magnitudes:
-        counts = np.stack([np.bincount(b >> 20, minlength=2048) for b in bits])
-    return OutputGradients(grad, hess, tops, counts)
