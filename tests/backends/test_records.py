@@ -83,7 +83,7 @@ def test_records_start_as_zeros() -> None:
     assert made["begin"].tolist() == [7] * 3 and not made["end"].any()
     with pytest.raises(ValueError, match="no field"):
         plans.records(plans.BUILD, 1, slots=1)
-    assert plans.no_splits(2).tolist() == [(-np.inf, 0, 0, -1, 0, 0, 0)] * 2
+    assert plans.no_splits(2).tolist() == [(-np.inf, 0, 0, -1, 0, 0, 0, [0, 0, 0, 0])] * 2
 
 
 def test_records_at_an_odd_address_are_refused() -> None:

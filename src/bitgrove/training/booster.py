@@ -19,8 +19,10 @@ from bitgrove.backends.base import Gradients, LeafRule, OutputGradients, Sample,
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
+from bitgrove.data.encoder import Encoder
 from bitgrove.data.row_ids import RowRuns, number_rows
 from bitgrove.data.sampling import feature_sample, rounding_key, row_sample
+from bitgrove.data.statistics import FirstGradients
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, DataTypeError
@@ -28,6 +30,7 @@ from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import make_objective
 from bitgrove.params import TrainParams, model_params
+from bitgrove.training.encoding import fit_encoder, with_agreed_levels
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import counts_magnitudes, quantize
@@ -56,7 +59,8 @@ class Booster:
         self.params, self.comm, self.info = params, comm, TrainInfo()
         if not isinstance(train_set, Dataset):
             raise DataTypeError(f"train_set must be a Dataset, got {type(train_set).__name__}")
-        self.dataset = dataset = agree(comm, params, train_set).without_zero_weights()
+        dataset = agree(comm, params, train_set).without_zero_weights()
+        self.dataset = dataset = with_agreed_levels(dataset, comm)
         self.objective = make_objective(params, dataset, comm)
         label, group = dataset.label, dataset.group
         assert label is not None
@@ -68,14 +72,39 @@ class Booster:
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
-        self.matrix = bin_training_set(dataset, self.backend, params, comm, self.runs)
         self.targets = make_targets(self.backend, self.objective, label, weight, group)
         self.base_score = self.objective.base_scores(label, weight, comm)
         self.scores = start_scores(self.backend, self.base_score, dataset.n_rows)
+        self.encoder, self.matrix = self._binned()
         self.leaf_rule = LeafRule(params.reg_alpha, params.reg_lambda, params.learning_rate)
         self.trees: list[Tree] = []
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
+
+    def _binned(self) -> tuple[Encoder | None, BinnedMatrix]:
+        """Edges and bins; kept on the Dataset, so that a second training reuses them.
+
+        Not so for a shard, whose edges belong to the rows of all ranks, which may be others next
+        time; nor where columns are statistics of the labels.
+        """
+        dataset, params, comm = self.dataset, self.params, self.comm
+        require_device(dataset.device, self.backend.name)
+        key = (self.backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
+        if comm.size == 1 and key in dataset.binned:
+            return dataset.binned[key]
+        encoder, columns = fit_encoder(dataset, params, self._first_gradients, self.runs, comm)
+        n_levels = {} if encoder is None else encoder.n_levels
+        mapper = fit_edges(columns, self.backend.find_edges, params, self.runs, comm, n_levels)
+        matrix = self.backend.bin_columns(columns, mapper)
+        matrix.prepare(mapper.with_missing(comm.allreduce_max(matrix.missing)))
+        if comm.size == 1 and (encoder is None or not encoder.statistics):
+            dataset.binned[key] = (encoder, matrix)
+        return encoder, matrix
+
+    def _first_gradients(self) -> FirstGradients:
+        found = self.backend.gradients(self.objective, self.scores, self.targets)
+        hess = None if found.hess is None else self.backend.download(found.hess)
+        return FirstGradients(self.backend.download(found.grad), hess)
 
     def boost(self, iteration: int) -> list[Tree]:
         """One iteration: a tree for each output."""
@@ -101,7 +130,8 @@ class Booster:
         key = rounding_key(params.random_state, number)
         quantized = quantize(backend, gradients, params, key, self.runs, self.comm)
         rows = backend.select_rows(self.runs, sample)
-        seen = TreeSample(rows, feature_sample(params, number, self.dataset.n_features))
+        n_columns = self.matrix.mapper.n_features
+        seen = TreeSample(rows, feature_sample(params, number, n_columns))
         grown, work = self.grower.grow(quantized, seen, WidthPlan(quantized), self.n_total)
         if params.refit_leaves:
             n_rows = int(grown.leaf_rows.sum())
@@ -129,6 +159,7 @@ class Booster:
             feature_names=self.dataset.feature_names,
             params=model_params(self.params),
             best_iteration=best_iteration,
+            encoder=self.encoder,
             info=self.info,
         )
 
@@ -136,22 +167,3 @@ class Booster:
 def start_scores(backend: Backend, base_score: NDArray[np.float64], n_rows: int) -> Any:
     """(n_outputs, n_rows) on the backend, each output filled with its base score."""
     return backend.upload(np.broadcast_to(base_score[:, None], (len(base_score), n_rows)))
-
-
-def bin_training_set(
-    dataset: Dataset, backend: Backend, params: TrainParams, comm: Comm, runs: RowRuns
-) -> BinnedMatrix:
-    """Finds edges and bins the rows; kept on the Dataset, so that a second training reuses it.
-
-    Not so for a shard: its edges belong to the rows of all ranks, which may be others next time.
-    """
-    require_device(dataset.device, backend.name)
-    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
-    if comm.size == 1 and key in dataset.binned:
-        return dataset.binned[key]
-    mapper = fit_edges(dataset.columns, backend.find_edges, params, runs, comm)
-    matrix = backend.bin_columns(dataset.columns, mapper)
-    matrix.prepare(mapper.with_missing(comm.allreduce_max(matrix.missing)))
-    if comm.size == 1:
-        dataset.binned[key] = matrix
-    return matrix

@@ -1,0 +1,88 @@
+"""Categories of a training: their levels on all ranks, and the Encoder that is learnt from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bitgrove.data.dataset import Dataset
+from bitgrove.data.device_tables import beside, on_host
+from bitgrove.data.encoder import Encoder
+from bitgrove.data.levels import Levels, union
+from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.statistics import FirstGradients, Folds, fit_statistics
+from bitgrove.distributed.comm import Comm, gather_facts
+from bitgrove.errors import DataError, everywhere
+from bitgrove.params import TrainParams
+
+_DTYPES = {"text": "O", "integer": "i8", "real": "f8"}
+
+
+def with_agreed_levels(dataset: Dataset, comm: Comm) -> Dataset:
+    """The same rows, categories as codes of the levels that occur on some rank."""
+    present = {f: _present(dataset, f) for f in dataset.levels}
+    if comm.size == 1:
+        return dataset.with_levels(present)
+    facts = {str(f): [v.kind, v.values.tolist()] for f, v in present.items()}
+    everyone = gather_facts(comm, {"n_rows": dataset.n_rows, "levels": facts})
+    _check_same_categories(everyone, dataset.feature_names)
+    agreed = {}
+    for f in sorted({int(f) for other in everyone for f in other["levels"]}):
+        parts = [_levels(*other["levels"][str(f)]) for other in everyone if other["n_rows"]]
+        try:
+            agreed[f] = union(dataset.feature_names[f], parts)
+        except DataError as error:
+            raise everywhere(DataError, str(error)) from None
+    return dataset.with_levels(agreed)
+
+
+def _levels(kind: str, values: list[Any]) -> Levels:
+    return Levels(kind, np.array(values, dtype=_DTYPES[kind]))
+
+
+def _present(dataset: Dataset, f: int) -> Levels:
+    """The levels that rows have; a Dataset without rows of weight zero may have fewer."""
+    levels, codes = dataset.levels[f], on_host(dataset.columns[f])
+    counts = np.bincount(codes[~np.isnan(codes)].astype(np.int64), minlength=len(levels))
+    return levels if counts.all() else levels.take(np.flatnonzero(counts))
+
+
+def _check_same_categories(everyone: list[Any], names: list[str]) -> None:
+    filled = [rank for rank, other in enumerate(everyone) if other["n_rows"]]
+    first = everyone[filled[0]]["levels"].keys()
+    for rank in filled:
+        for f in sorted(first ^ everyone[rank]["levels"].keys(), key=int):
+            having, without = (filled[0], rank) if f in first else (rank, filled[0])
+            raise everywhere(
+                DataError,
+                f"column {names[int(f)]!r} is a category on rank {having} but not on rank "
+                f"{without}; all shards need the same columns",
+            )
+
+
+def fit_encoder(
+    dataset: Dataset,
+    params: TrainParams,
+    first_gradients: Callable[[], FirstGradients],
+    runs: RowRuns,
+    comm: Comm,
+) -> tuple[Encoder | None, list[Any]]:
+    """The Encoder (None without categories) and the columns that this rank's rows are binned from.
+
+    Categories with more levels than max_bin become statistics of the first gradients.
+    """
+    if not dataset.levels:
+        return None, dataset.columns
+    many = [f for f, levels in sorted(dataset.levels.items()) if len(levels) > params.max_bin]
+    columns, more, statistics = list(dataset.columns), [], {}
+    if many:
+        gradients, folds = first_gradients(), Folds.of(runs, params.random_state, comm)
+    for f in many:
+        codes = dataset.columns[f]
+        fitted = fit_statistics(on_host(codes), len(dataset.levels[f]), gradients, folds)
+        statistics[f] = fitted[0]
+        columns[f], *others = [beside(column, codes) for column in fitted[1]]
+        more += others
+    return Encoder(dataset.n_features, dataset.levels, statistics), columns + more
