@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bitgrove.data.dataset import rows_for_prediction
+from bitgrove.data.encoder import Encoder
+from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.machine.files import PathLike, write_atomically
 from bitgrove.model import file as model_file
@@ -45,6 +46,7 @@ class Model:
     `classes` are the labels behind the outputs, `classes_dtype` the NumPy dtype they came in.
     `params` are all that shape the model; those not given have their defaults.
     `best_iteration` is set by early stopping: predictions use that many iterations.
+    `encoder` knows the levels of categories, None without categories.
     `info` is what training measured; it is not part of the file, so a loaded model has None.
     """
 
@@ -59,6 +61,7 @@ class Model:
         best_iteration: int | None = None,
         *,
         classes_dtype: str | None = None,
+        encoder: Encoder | None = None,
         info: TrainInfo | None = None,
     ) -> None:
         self.objective = objective
@@ -68,6 +71,7 @@ class Model:
         self.params = complete_params(params)
         self.classes, self.classes_dtype = _plain_classes(classes, classes_dtype)
         self.best_iteration = None if best_iteration is None else operator.index(best_iteration)
+        self.encoder = encoder
         self.info = info
         self._forest: Any = None
         self._device_forests: dict[str, Any] = {}
@@ -91,6 +95,11 @@ class Model:
         return len(self.feature_names)
 
     @property
+    def n_columns(self) -> int:
+        """Columns that the trees see: more than features where a category has statistics."""
+        return self.n_features if self.encoder is None else self.encoder.n_columns
+
+    @property
     def n_iterations(self) -> int:
         """Boosting rounds; each has one tree per output."""
         return len(self.trees) // self.n_outputs
@@ -99,7 +108,7 @@ class Model:
     def forest(self) -> Any:
         """All trees in flat arrays, made once."""
         if self._forest is None:
-            self._forest = make_forest(self.trees, self.n_features)
+            self._forest = make_forest(self.trees, self.n_columns)
         return self._forest
 
     def class_labels(self) -> npt.NDArray[Any] | None:
@@ -143,7 +152,7 @@ class Model:
     ) -> npt.NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree: (n_rows, n_trees)."""
         n_trees = self._n_used(num_iteration) * self.n_outputs
-        rows = rows_for_prediction(X, self.feature_names)
+        rows = rows_for_prediction(X, self.feature_names, self.encoder)
         return predict_leaves(self.forest, rows, _checked_n_jobs(n_jobs))[:, :n_trees]
 
     def feature_importance(
@@ -154,7 +163,8 @@ class Model:
             raise ParameterError(f"kind={kind!r}: allowed are 'gain' and 'split'")
         importance = np.zeros(self.n_features)
         for tree in self.trees[: self._n_used(num_iteration) * self.n_outputs]:
-            np.add.at(importance, tree.feature, tree.gain if kind == "gain" else 1.0)
+            feature = tree.feature if self.encoder is None else self.encoder.sources[tree.feature]
+            np.add.at(importance, feature, tree.gain if kind == "gain" else 1.0)
         return importance
 
     def truncate(self, num_iteration: int | None = None) -> Model:
@@ -236,7 +246,7 @@ class Model:
         """Scores after the link; of the kind (CuPy or NumPy) that X is of."""
         gpu = choose_gpu(X, device)
         n_used = self._n_used(num_iteration)
-        rows = rows_for_prediction(X, self.feature_names)
+        rows = rows_for_prediction(X, self.feature_names, self.encoder)
         if gpu is not None:
             found = self._device_forest(gpu).predict(rows, n_used * self.n_outputs, link)
             return found if self.n_outputs > 1 else found[:, 0]

@@ -8,6 +8,7 @@ which Comm it runs on.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,31 +76,13 @@ class Booster:
         self.targets = make_targets(self.backend, self.objective, label, weight, group)
         self.base_score = self.objective.base_scores(label, weight, comm)
         self.scores = start_scores(self.backend, self.base_score, dataset.n_rows)
-        self.encoder, self.matrix = self._binned()
+        self.encoder, self.matrix = bin_training_set(
+            dataset, self.backend, params, comm, self.runs, self._first_gradients
+        )
         self.leaf_rule = LeafRule(params.reg_alpha, params.reg_lambda, params.learning_rate)
         self.trees: list[Tree] = []
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
-
-    def _binned(self) -> tuple[Encoder | None, BinnedMatrix]:
-        """Edges and bins; kept on the Dataset, so that a second training reuses them.
-
-        Not so for a shard, whose edges belong to the rows of all ranks, which may be others next
-        time; nor where columns are statistics of the labels.
-        """
-        dataset, params, comm = self.dataset, self.params, self.comm
-        require_device(dataset.device, self.backend.name)
-        key = (self.backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
-        if comm.size == 1 and key in dataset.binned:
-            return dataset.binned[key]
-        encoder, columns = fit_encoder(dataset, params, self._first_gradients, self.runs, comm)
-        n_levels = {} if encoder is None else encoder.n_levels
-        mapper = fit_edges(columns, self.backend.find_edges, params, self.runs, comm, n_levels)
-        matrix = self.backend.bin_columns(columns, mapper)
-        matrix.prepare(mapper.with_missing(comm.allreduce_max(matrix.missing)))
-        if comm.size == 1 and (encoder is None or not encoder.statistics):
-            dataset.binned[key] = (encoder, matrix)
-        return encoder, matrix
 
     def _first_gradients(self) -> FirstGradients:
         found = self.backend.gradients(self.objective, self.scores, self.targets)
@@ -167,3 +150,31 @@ class Booster:
 def start_scores(backend: Backend, base_score: NDArray[np.float64], n_rows: int) -> Any:
     """(n_outputs, n_rows) on the backend, each output filled with its base score."""
     return backend.upload(np.broadcast_to(base_score[:, None], (len(base_score), n_rows)))
+
+
+def bin_training_set(
+    dataset: Dataset,
+    backend: Backend,
+    params: TrainParams,
+    comm: Comm,
+    runs: RowRuns,
+    first_gradients: Callable[[], FirstGradients] | None = None,
+) -> tuple[Encoder | None, BinnedMatrix]:
+    """Finds edges and bins the rows; kept on the Dataset, so that a second training reuses it.
+
+    Not so for a shard, whose edges belong to the rows of all ranks, which may be others next time;
+    nor for categories of many levels, which need first_gradients.
+    """
+    require_device(dataset.device, backend.name)
+    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
+    if comm.size == 1 and key in dataset.binned:
+        found: tuple[Encoder | None, BinnedMatrix] = dataset.binned[key]
+        return found
+    encoder, columns = fit_encoder(dataset, params, first_gradients, runs, comm)
+    n_levels = {} if encoder is None else encoder.n_levels
+    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, n_levels)
+    matrix = backend.bin_columns(columns, mapper)
+    matrix.prepare(mapper.with_missing(comm.allreduce_max(matrix.missing)))
+    if comm.size == 1 and (encoder is None or not encoder.statistics):
+        dataset.binned[key] = (encoder, matrix)
+    return encoder, matrix

@@ -65,7 +65,7 @@ def _check_same_categories(everyone: list[Any], names: list[str]) -> None:
 def fit_encoder(
     dataset: Dataset,
     params: TrainParams,
-    first_gradients: Callable[[], FirstGradients],
+    first_gradients: Callable[[], FirstGradients] | None,
     runs: RowRuns,
     comm: Comm,
 ) -> tuple[Encoder | None, list[Any]]:
@@ -78,6 +78,7 @@ def fit_encoder(
     many = [f for f, levels in sorted(dataset.levels.items()) if len(levels) > params.max_bin]
     columns, more, statistics = list(dataset.columns), [], {}
     if many:
+        assert first_gradients is not None, "categories of many levels need gradients"
         gradients, folds = first_gradients(), Folds.of(runs, params.random_state, comm)
     for f in many:
         codes = dataset.columns[f]

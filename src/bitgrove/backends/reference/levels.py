@@ -24,12 +24,10 @@ def search_levels(
 ) -> None:
     """Updates best if a subset of this feature's levels is better; ties keep the earlier one."""
     onehot = len(bins) <= rules.max_cat_to_onehot
-    subsets = _single_levels(bins, node) if onehot else _runs(bins, node, rules)
-    if not onehot:
-        rules = rules._replace(reg_lambda=rules.reg_lambda + rules.cat_l2)
+    subsets = _single_levels(bins) if onehot else _runs(bins, node, rules)
     for subset in subsets:
         left = bins[subset].sum(axis=0)
-        gain = split_gains(left[None, :], node, rules)[0]
+        gain = split_gains(left[None, :], node, rules, 0.0 if onehot else rules.cat_l2)[0]
         if gain > best["gain"][0]:
             missing_left = has_missing and len(bins) - 1 in subset
             words = bin_set(subset)
@@ -48,7 +46,7 @@ def in_set(words: NDArray[np.uint64], bins: NDArray[np.uint8]) -> NDArray[np.boo
     return np.asarray(flags[bins] == 1)
 
 
-def _single_levels(bins: I64, node: np.void) -> Iterator[list[int]]:
+def _single_levels(bins: I64) -> Iterator[list[int]]:
     for level in range(len(bins)):
         if bins[level, 1] > 0:
             yield [level]
