@@ -249,7 +249,7 @@ def _check_types(what: str, value: object, types: Mapping[str, tuple[type, ...]]
 
 
 def _layout(
-    n_outputs: int, n_trees: int, n_splits: int, categories: Mapping[str, Any] | None
+    n_outputs: int, n_trees: int, n_splits: int, categories: Mapping[str, Any] | None = None
 ) -> tuple[list[dict[str, Any]], int]:
     """The only possible section list for these counts, and the payload's size (exact integers)."""
     counts = {
