@@ -41,6 +41,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What the estimators share: from tables and targets to a model and its fitted attributes."""
 
     importance_type: str
+    categorical_features: Any
     random_state: RandomState
     n_jobs: int | None
 
@@ -120,14 +121,21 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         check_consistent_length(table, target, weight)
         label = self._label(target) if names else self._learn_label(target, weight)
         group = None if rows.queries is None else rows.queries.sizes(target)
-        return Dataset(table, label, weight=weight, group=group, feature_names=names)
+        names_and_kinds = {"feature_names": names, "categorical_feature": self.categorical_features}
+        return Dataset(table, label, weight=weight, group=group, **names_and_kinds)
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
-        if hasattr(X, "columns") or is_on_gpu(X):
+        if hasattr(X, "columns") or is_on_gpu(X) or self._holds_categories(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")
         return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=False)
+
+    def _holds_categories(self, X: Any) -> bool:
+        """An array of objects, some columns of which are listed as categories."""
+        listed = self.categorical_features
+        is_listed = listed is not None and not isinstance(listed, str)
+        return is_listed and getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U", "T")
 
     def _learn_label(self, target: Array, weight: Array | None) -> Array:
         return self._label(target)
@@ -184,7 +192,9 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         min_child_samples: int = 20, min_child_weight: float = 1e-3, min_split_gain: float = 0.0,
         reg_lambda: float = 0.0, reg_alpha: float = 0.0, subsample: float = 1.0,
         subsample_freq: int = 1, colsample_bytree: float = 1.0, max_bin: int = 255,
-        bin_sample_rows: int = 200_000, gradient_bits: int | None = 4, rounding: str = "stochastic",
+        bin_sample_rows: int = 200_000, cat_smooth: float = 10.0, cat_l2: float = 10.0,
+        max_cat_threshold: int = 32, max_cat_to_onehot: int = 4, min_data_per_group: int = 100,
+        gradient_bits: int | None = 4, rounding: str = "stochastic",
         refit_leaves: bool = True, gradient_scale: str = "max", packed: bool = True,
         scale_pos_weight: float = 1.0, sigmoid: float = 1.0, eval_metric: Metrics = None,
         early_stopping_rounds: int | None = None, first_metric_only: bool = False,
@@ -192,6 +202,7 @@ class BitGroveClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
         distributed: str = "data", top_k: int = 20, distributed_timeout: float = 60.0,
         importance_type: str = "gain",
+        categorical_features: Any = "auto",
     ) -> None:
         self._store(locals())
     # fmt: on
@@ -258,13 +269,16 @@ class BitGroveRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         min_child_samples: int = 20, min_child_weight: float = 1e-3, min_split_gain: float = 0.0,
         reg_lambda: float = 0.0, reg_alpha: float = 0.0, subsample: float = 1.0,
         subsample_freq: int = 1, colsample_bytree: float = 1.0, max_bin: int = 255,
-        bin_sample_rows: int = 200_000, gradient_bits: int | None = 4, rounding: str = "stochastic",
+        bin_sample_rows: int = 200_000, cat_smooth: float = 10.0, cat_l2: float = 10.0,
+        max_cat_threshold: int = 32, max_cat_to_onehot: int = 4, min_data_per_group: int = 100,
+        gradient_bits: int | None = 4, rounding: str = "stochastic",
         refit_leaves: bool = True, gradient_scale: str = "max", packed: bool = True,
         eval_metric: Metrics = None, early_stopping_rounds: int | None = None,
         first_metric_only: bool = False, n_jobs: int | None = None, device: str = "cpu",
         histogram_pool_mb: int | None = None, frontier_alpha: float = 0.75, verbosity: int = 0,
         progress: bool = False, distributed: str = "data", top_k: int = 20,
         distributed_timeout: float = 60.0, importance_type: str = "gain",
+        categorical_features: Any = "auto",
     ) -> None:
         self._store(locals())
     # fmt: on
@@ -291,7 +305,9 @@ class BitGroveRanker(_Estimator):
         min_child_samples: int = 20, min_child_weight: float = 1e-3, min_split_gain: float = 0.0,
         reg_lambda: float = 0.0, reg_alpha: float = 0.0, subsample: float = 1.0,
         subsample_freq: int = 1, colsample_bytree: float = 1.0, max_bin: int = 255,
-        bin_sample_rows: int = 200_000, gradient_bits: int | None = 4, rounding: str = "stochastic",
+        bin_sample_rows: int = 200_000, cat_smooth: float = 10.0, cat_l2: float = 10.0,
+        max_cat_threshold: int = 32, max_cat_to_onehot: int = 4, min_data_per_group: int = 100,
+        gradient_bits: int | None = 4, rounding: str = "stochastic",
         refit_leaves: bool = True, gradient_scale: str = "max", packed: bool = True,
         sigmoid: float = 1.0, lambdarank_truncation_level: int = 30, lambdarank_norm: bool = True,
         label_gain: Sequence[float] | None = None, eval_metric: Metrics = None,
@@ -300,6 +316,7 @@ class BitGroveRanker(_Estimator):
         frontier_alpha: float = 0.75, verbosity: int = 0, progress: bool = False,
         distributed: str = "data", top_k: int = 20, distributed_timeout: float = 60.0,
         importance_type: str = "gain",
+        categorical_features: Any = "auto",
     ) -> None:
         self._store(locals())
     # fmt: on

@@ -83,7 +83,7 @@ def test_signature_is_the_table(cls: type) -> None:
         for p in PARAMETERS
         if p.name not in CHOSEN_BY_THE_ESTIMATOR and set(p.objectives) & ESTIMATORS[cls]
     }
-    expected["importance_type"] = "gain"
+    expected["importance_type"], expected["categorical_features"] = "gain", "auto"
     signature = inspect.signature(cls).parameters
     assert {name: p.default for name, p in signature.items()} == expected
     assert list(signature) == list(expected)

@@ -63,7 +63,8 @@ def to_columns(
     columns: list[Column] = []
     levels: dict[int, Levels] = {}
     for f, column in enumerate(series):
-        name = (called or default_names(len(series)))[f]
+        own = called if names is None else names
+        name = own[f] if own is not None and f < len(own) else f"f{f}"
         by_type = choice.by_type and names is not None and is_category_type(column)
         if f in listed or by_type:
             coded = read_levels(name, on_host(column))
