@@ -25,8 +25,8 @@ from bitgrove.distributed.comm import Comm
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-N_FOLDS = 8
-SMOOTHINGS = (10.0,)
+N_FOLDS = 4
+SMOOTHINGS = (10.0,)  # one for each column
 _FOLD_PURPOSE = 5
 # Integers of 36 bits are summed in two halves of 18: float64 holds the sums of 2^31 rows exactly.
 _VALUE_BITS, _HALF_BITS, _MAX_SUM_BITS = 36, 18, 62
