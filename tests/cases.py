@@ -230,7 +230,9 @@ def _categories(objective: str, **more: Any) -> Case:
     other[::7, 2] = 77
     other[::11, 0] = np.nan
     cuts = {"binary": [0.0], "multiclass": [-1.0, 1.0]}.get(objective)
-    labels = [y, target] if cuts is None else [np.digitize(v, cuts).astype(float) for v in (y, target)]
+    labels = (
+        [y, target] if cuts is None else [np.digitize(v, cuts).astype(float) for v in (y, target)]
+    )
     params = _base(objective, min_data_per_group=10, cat_smooth=2.0, **more)
     return Case(params, X, labels[0], valid=(other, labels[1], None), categories=(0, 1, 2, 3))
 

@@ -72,6 +72,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "text and numbers": (np.array(["a", 1], dtype=object), "either text or numbers"),
     "bytes": (np.array([b"a"], dtype=object), "bytes"),
     "tuples": (np.array([(1, 2), None], dtype=object), "tuple"),
+    "half of a letter": (np.array(["\ud800"], dtype=object), "not Unicode"),
     "infinite": (np.array([1.5, np.inf]), "infinite"),
     "too large": (np.array([1e300]), "64 bits"),
     "dates": (pd.Series(pd.date_range("2020", periods=2)), "datetime"),

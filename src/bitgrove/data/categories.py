@@ -36,7 +36,7 @@ BY_TYPE = CategoryChoice()
 
 
 def choice_of(categorical_feature: Any) -> CategoryChoice:
-    """"auto": by type. None: none. A list of names or positions, or a mask: these and by type."""
+    """ "auto": by type. None: none. A list of names or positions, or a mask: these and by type."""
     if isinstance(categorical_feature, str):
         if categorical_feature != "auto":
             raise DataError(

@@ -158,7 +158,9 @@ def _with_common_levels(datasets: Sequence[Dataset]) -> Sequence[Dataset]:
             raise DataError(f"column {names[f]!r} is a category in some parts and not in others")
     if not features:
         return datasets
-    common = {f: union(names[f], [d.levels[f] for d in datasets if f in d.levels]) for f in features}
+    common = {
+        f: union(names[f], [d.levels[f] for d in datasets if f in d.levels]) for f in features
+    }
     return [d.with_levels(common) for d in datasets]
 
 

@@ -222,9 +222,15 @@ def _levels_of(name: str, values: Iterable[Any]) -> Levels:
     if all(isinstance(v, str) for v in plain):
         array = np.empty(len(plain), dtype=object)
         array[:] = [str(v) for v in plain]
+        try:
+            "".join(array).encode()
+        except UnicodeEncodeError:
+            raise DataError(f"column {name!r} holds text that is not Unicode") from None
         return Levels(TEXT, array)
     if not all(isinstance(v, (int, float)) for v in plain):
-        strange = next(v for v in plain if not isinstance(v, (int, float, str)) or isinstance(v, str))
+        strange = next(
+            v for v in plain if not isinstance(v, (int, float, str)) or isinstance(v, str)
+        )
         raise DataError(
             f"column {name!r} holds {strange!r} ({type(strange).__name__}) among its levels; a "
             "category holds either text or numbers"

@@ -99,9 +99,7 @@ class Evaluator:
             raise DataError(f"validation set {name!r} has no rows")
         if heaviest == 0.0:
             raise DataError(f"validation set {name!r}: all weights are zero")
-        matrix = bin_validation_set(
-            dataset, self.backend, booster.matrix.mapper, booster.encoder
-        )
+        matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper, booster.encoder)
         scores = start_scores(self.backend, booster.base_score, dataset.n_rows)
         return _ValidSet(name, matrix, scores, dataset)
 
