@@ -53,8 +53,8 @@ def best_subset(bins: Sums, rules: GainRules) -> float:
 def test_no_subset_is_better(seed: int, n_levels: int, has_missing: bool) -> None:
     rng = np.random.default_rng(seed)
     n_bins = n_levels + has_missing
-    node = [(int(g), int(h)) for g, h in zip(rng.integers(-9, 10, n_bins), rng.integers(1, 9, n_bins),
-                                              strict=True)]  # fmt: skip
+    sums = np.stack([rng.integers(-9, 10, n_bins), rng.integers(1, 9, n_bins)], axis=1)
+    node = [(g, h) for g, h in sums.tolist()]
     info = LevelSearch(categories([n_levels], [has_missing]), [node], FREE).check()[0]
     best = best_subset(node, FREE)
     if best <= 1e-9:

@@ -94,7 +94,7 @@ def test_find_and_union() -> None:
     text = Levels(TEXT, np.array(["1", "3"], dtype=object))
     assert ints.find("c", reals).tolist() == [-1, 1]
     assert reals.find("c", ints).tolist() == [-1, 1, -1]
-    with pytest.raises(DataError, match="column 'c' holds text .*'1'.*whole numbers"):
+    with pytest.raises(DataError, match=r"column 'c' holds text .*'1'.*whole numbers"):
         ints.find("c", text)
     with pytest.raises(DataError, match="text in some parts"):
         union("c", [ints, text])
@@ -111,7 +111,7 @@ def test_which_columns_are_categories() -> None:
     assert set(bg.Dataset(frame, categorical_feature=[False, True, True]).levels) == {1, 2}
     renamed = bg.Dataset(frame, feature_names=["p", "q", "r"], categorical_feature=["r"])
     assert set(renamed.levels) == {1, 2}
-    with pytest.raises(DataError, match="column 'b' .* numbers are needed"):
+    with pytest.raises(DataError, match=r"column 'b' .* numbers are needed"):
         bg.Dataset(frame, categorical_feature=None)
     mixed = np.array([["x", 1.5], ["y", None]], dtype=object)
     dataset = bg.Dataset(mixed, categorical_feature=[0])

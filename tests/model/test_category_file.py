@@ -36,9 +36,9 @@ def category_model() -> Model:
     X = frame()
     y = X["text"].map(hash_of).to_numpy() + X["real"].astype(float).to_numpy() + X["x"].to_numpy()
     y = y + X["whole"].cat.codes.to_numpy() % 3
-    params = {"objective": "regression", "n_estimators": 3, "num_leaves": 8, "min_child_samples": 5,
-              "min_data_per_group": 5, "cat_smooth": 0.0, "cat_l2": 0.0, "max_cat_to_onehot": 1}  # fmt: skip
-    return bg.train(params, bg.Dataset(X, y))
+    params = {"objective": "regression", "n_estimators": 3, "num_leaves": 8, "min_child_samples": 5}
+    rules = {"min_data_per_group": 5, "cat_smooth": 0.0, "cat_l2": 0.0, "max_cat_to_onehot": 1}
+    return bg.train(params | rules, bg.Dataset(X, y))
 
 
 def hash_of(text: str) -> int:

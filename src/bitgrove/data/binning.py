@@ -106,7 +106,7 @@ def fit_edges(
     sample = [on_host(take_rows(columns[f], rows)) for f in numeric]
     found = _shared_edges(sample, lambda part: find_edges(part, params.max_bin), comm)
     by_feature = dict(zip(numeric, found, strict=True))
-    by_feature |= {f: np.arange(max(n - 1, 0)) + 0.5 for f, n in levels.items()}
+    by_feature |= {f: np.arange(0.5, n - 1) for f, n in levels.items()}
     edges = [by_feature[f] for f in range(len(columns))]
     offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
     no_missing = np.zeros(len(columns), dtype=np.uint8)

@@ -51,8 +51,8 @@ class Levels:
             if self.kind != other.kind:
                 have, got = _PLURAL[self.kind], _PLURAL[other.kind]
                 raise DataError(
-                    f"column {name!r} holds {got} (such as {other.values[0]!r}), but its levels "
-                    f"in training are {have} (such as {self.values[0]!r})"
+                    f"column {name!r} holds {got} (such as {other.values.tolist()[0]!r}), but its levels "
+                    f"in training are {have} (such as {self.values.tolist()[0]!r})"
                 )
             get = self._code_of.get
             return np.array([get(value, -1) for value in other.values.tolist()], dtype=np.intp)

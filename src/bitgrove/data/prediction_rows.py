@@ -58,7 +58,7 @@ def _encoded(X: Any, feature_names: list[str], encoder: Encoder) -> Any:
 
 
 def _width(X: Any, otherwise: int) -> int:
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     return int(shape[1]) if len(shape) == 2 else otherwise
 
 

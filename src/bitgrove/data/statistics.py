@@ -91,7 +91,7 @@ def fit_statistics(
         for smoothing in SMOOTHINGS:
             prior = smoothing * mean_hess
             units = (unit_grad, unit_hess)
-            values.append(_worth(*totals, units, prior))
+            values.append(_worth(totals[0], totals[1], units, prior))
             others = _worth(totals[0] - by_fold[0], totals[1] - by_fold[1], units, prior)
             columns.append(others[folds.of_row, level])
     return Statistics(np.array(values)), columns
