@@ -13,6 +13,7 @@ QUESTIONS = {
     "two_versions": "is this version as fast as another, and are its models the same?",
     "threads": "how does training scale with threads?",
     "linearity": "does the cost grow in proportion to rows and features?",
+    "categories": "how good and how fast is it on text and categories, beside other libraries?",
     "cuda": "is the GPU's model the CPU's, and how fast does it train?",
     "dask_cluster": "what does training on Dask cost, beside LightGBM's?",
     "distributed": "what crosses between MPI ranks, beside LightGBM's sockets? (root)",

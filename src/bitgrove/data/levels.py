@@ -49,10 +49,11 @@ class Levels:
             return np.full(len(other), -1, dtype=np.intp)
         if TEXT in (self.kind, other.kind):
             if self.kind != other.kind:
-                have, got = _PLURAL[self.kind], _PLURAL[other.kind]
+                got, have = (
+                    f"{_PLURAL[v.kind]} (such as {v.values.tolist()[0]!r})" for v in (other, self)
+                )
                 raise DataError(
-                    f"column {name!r} holds {got} (such as {other.values.tolist()[0]!r}), but its levels "
-                    f"in training are {have} (such as {self.values.tolist()[0]!r})"
+                    f"column {name!r} holds {got}, but its levels in training are {have}"
                 )
             get = self._code_of.get
             return np.array([get(value, -1) for value in other.values.tolist()], dtype=np.intp)
