@@ -196,6 +196,19 @@ def test_pieces_with_other_levels() -> None:
     assert bg.train(PARAMS, joined).digest() == bg.train(PARAMS, whole).digest()
 
 
+def test_parts_without_a_value() -> None:
+    """A column of objects that are all missing does not say that it is a category."""
+    frame = FRAME.assign(city=FRAME["city"].astype(object)).reset_index(drop=True)
+    frame.loc[500:999, "city"] = None
+    parts = np.array_split(np.arange(N_ROWS), 3)
+    pieces = [make_dataset(frame.iloc[p], Y[p]) for p in parts]
+    assert 0 not in pieces[1].levels
+    expected = bg.train(PARAMS, make_dataset(frame)).digest()
+    assert bg.train(PARAMS, bg.Dataset.joined(pieces, [0, 1, 2])).digest() == expected
+    models = run_threads(3, lambda comm: bg.train(PARAMS, pieces[comm.rank], comm=comm))
+    assert {m.digest() for m in models} == {expected}
+
+
 def test_ranks_that_disagree() -> None:
     def work(comm: Comm) -> bg.Model:
         frame = FRAME if comm.rank else FRAME.assign(city=1.0)

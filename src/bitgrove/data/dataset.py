@@ -116,6 +116,13 @@ class Dataset:
             kept.pieces = [(p, int(n)) for (p, _), n in zip(self.pieces, sizes, strict=True)]
         return kept
 
+    def is_missing(self, feature: int) -> bool:
+        """Whether no row has a value: such a column may be one of numbers or of levels."""
+        column = on_host(self.columns[feature][:1])
+        if len(column) and not np.isnan(column[0]):
+            return False
+        return bool(np.isnan(on_host(self.columns[feature])).all())
+
     def with_levels(self, levels: Mapping[int, Levels]) -> Dataset:
         """The same rows, categories as the codes of these levels; others become missing."""
         if all(self.levels.get(f) is wanted for f, wanted in levels.items()):
@@ -154,7 +161,7 @@ def _with_common_levels(datasets: Sequence[Dataset]) -> Sequence[Dataset]:
     names = datasets[0].feature_names
     features = sorted({f for d in datasets for f in d.levels})
     for f, d in ((f, d) for f in features for d in datasets):
-        if f not in d.levels and d.n_rows:
+        if f not in d.levels and not d.is_missing(f):
             raise DataError(f"column {names[f]!r} is a category in some parts and not in others")
     if not features:
         return datasets

@@ -51,7 +51,7 @@ class Encoder:
         self, columns: Sequence[Column], levels: Mapping[int, Levels], names: Sequence[str]
     ) -> list[Column]:
         """The columns of a table whose categories are codes of the table's own levels."""
-        for f in sorted(levels.keys() - self.levels.keys()):
+        for f in sorted(f for f in levels if f not in self.levels and len(levels[f])):
             raise DataError(
                 f"column {names[f]!r} holds text or categories, but it was a number in training"
             )

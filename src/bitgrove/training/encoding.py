@@ -25,12 +25,17 @@ def with_agreed_levels(dataset: Dataset, comm: Comm) -> Dataset:
     present = {f: _present(dataset, f) for f in dataset.levels}
     if comm.size == 1:
         return dataset.with_levels(present)
-    facts = {str(f): [v.kind, v.values.tolist()] for f, v in present.items()}
-    everyone = gather_facts(comm, {"n_rows": dataset.n_rows, "levels": facts})
+    everyone = gather_facts(
+        comm,
+        {
+            "levels": {str(f): [v.kind, v.values.tolist()] for f, v in present.items()},
+            "missing": [f for f in range(dataset.n_features) if dataset.is_missing(f)],
+        },
+    )
     _check_same_categories(everyone, dataset.feature_names)
     agreed = {}
     for f in sorted({int(f) for other in everyone for f in other["levels"]}):
-        parts = [_levels(*other["levels"][str(f)]) for other in everyone if other["n_rows"]]
+        parts = [_levels(*o["levels"][str(f)]) for o in everyone if str(f) in o["levels"]]
         try:
             agreed[f] = union(dataset.feature_names[f], parts)
         except DataError as error:
@@ -50,16 +55,16 @@ def _present(dataset: Dataset, f: int) -> Levels:
 
 
 def _check_same_categories(everyone: list[Any], names: list[str]) -> None:
-    filled = [rank for rank, other in enumerate(everyone) if other["n_rows"]]
-    first = everyone[filled[0]]["levels"].keys()
-    for rank in filled:
-        for f in sorted(first ^ everyone[rank]["levels"].keys(), key=int):
-            having, without = (filled[0], rank) if f in first else (rank, filled[0])
-            raise everywhere(
-                DataError,
-                f"column {names[int(f)]!r} is a category on rank {having} but not on rank "
-                f"{without}; all shards need the same columns",
-            )
+    """A category of one rank must be one of all others, unless they have no value of it."""
+    having = {f: rank for rank, other in enumerate(everyone) for f in other["levels"]}
+    for f, first in sorted(having.items(), key=lambda item: int(item[0])):
+        for rank, other in enumerate(everyone):
+            if f not in other["levels"] and int(f) not in other["missing"]:
+                raise everywhere(
+                    DataError,
+                    f"column {names[int(f)]!r} is a category on rank {first} but not on rank "
+                    f"{rank}; all shards need the same columns",
+                )
 
 
 def fit_encoder(
