@@ -31,6 +31,11 @@ class Case:
     extra: dict[str, Any] = field(default_factory=dict)
     categories: tuple[int, ...] = ()  # columns of X that are
 
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """What a Dataset is told of the columns."""
+        return {"categorical_feature": self.categories or "auto"}
+
     def train(self, **changes: Any) -> bg.Model:
         """The model of the whole data, with parameters that must not change it."""
         return self._train(slice(None), self.group, None, changes)
@@ -71,8 +76,7 @@ class Case:
         changes: dict[str, Any],
     ) -> bg.Model:
         weight = None if self.weight is None else self.weight[rows]
-        kinds = {"categorical_feature": self.categories or "auto"}
-        dataset = bg.Dataset(self.X[rows], self.y[rows], weight=weight, group=group, **kinds)
+        dataset = bg.Dataset(self.X[rows], self.y[rows], weight=weight, group=group, **self.kinds)
         valid = None
         if self.valid is not None:
             X, y, valid_group = self.valid

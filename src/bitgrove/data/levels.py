@@ -113,9 +113,9 @@ def read_levels(name: str, column: Any) -> Coded:
     """The codes of a column: pandas, polars, Arrow or NumPy, of text, categories or numbers."""
     if isinstance(column, np.ndarray):
         return _of_array(name, column)
-    if hasattr(column, "cat") and hasattr(column, "isna"):
-        categories = column.cat.categories
-        return _tidy(name, column.cat.codes.to_numpy().astype(np.intp), categories.tolist())
+    if hasattr(column, "isna") and hasattr(column.array, "categories"):
+        codes, categories = column.array.codes, column.array.categories
+        return _tidy(name, codes.astype(np.intp), categories.tolist())
     if hasattr(column, "factorize"):
         return _of_pandas(name, column)
     if hasattr(column, "dictionary_encode"):
