@@ -29,6 +29,12 @@ class Case:
     group: NDArray[np.int64] | None = None
     valid: tuple[NDArray[Any], NDArray[Any], NDArray[np.int64] | None] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    categories: tuple[int, ...] = ()  # columns of X that are
+
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """What a Dataset is told of the columns."""
+        return {"categorical_feature": self.categories or "auto"}
 
     def train(self, **changes: Any) -> bg.Model:
         """The model of the whole data, with parameters that must not change it."""
@@ -70,7 +76,7 @@ class Case:
         changes: dict[str, Any],
     ) -> bg.Model:
         weight = None if self.weight is None else self.weight[rows]
-        dataset = bg.Dataset(self.X[rows], self.y[rows], weight=weight, group=group)
+        dataset = bg.Dataset(self.X[rows], self.y[rows], weight=weight, group=group, **self.kinds)
         valid = None
         if self.valid is not None:
             X, y, valid_group = self.valid
@@ -219,6 +225,32 @@ def _few_values() -> Case:
     return Case(params, X, labels[0], valid=(other, labels[1], None))
 
 
+def _levels(n_rows: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Codes of 3, 12, 60 and 400 levels, two columns of numbers, and what depends on them."""
+    rng = np.random.default_rng(14)
+    worth = np.round(rng.normal(size=(4, 400)) * 1024) / 1024
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(0, n, size=n_rows) for n in (3, 12, 60, 400)], axis=1)
+    X = np.concatenate([codes, np.round(rng.normal(size=(n_rows, 2)) * 1024) / 1024], axis=1)
+    y = sum(worth[i, codes[:, i]] for i in range(4)) + 0.5 * X[:, 4]
+    X[:, 1:4][rng.random((n_rows, 3)) < 0.05] = np.nan
+    return X, y
+
+
+def _categories(objective: str, **more: Any) -> Case:
+    """The validation rows have levels that the training rows have not, and miss others."""
+    X, y = _levels(1100, 15)
+    other, target = _levels(300, 16)
+    other[::7, 2] = 77
+    other[::11, 0] = np.nan
+    cuts = {"binary": [0.0], "multiclass": [-1.0, 1.0]}.get(objective)
+    labels = (
+        [y, target] if cuts is None else [np.digitize(v, cuts).astype(float) for v in (y, target)]
+    )
+    params = _base(objective, min_data_per_group=10, cat_smooth=2.0, **more)
+    return Case(params, X, labels[0], valid=(other, labels[1], None), categories=(0, 1, 2, 3))
+
+
 def denormal_case(n_rows: int = 20_000) -> Case:
     """One feature of float32 denormals of both signs, 1e-42 to 2e-40, that the label depends on."""
     rng = np.random.default_rng(13)
@@ -302,4 +334,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "ranking pairwise": _pairwise,
     "several targets": _several_targets,
     "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
+    "categories": lambda: _categories("regression", early_stopping_rounds=3, n_estimators=12),
+    "categories binary sampled": lambda: _categories("binary", subsample=0.6, gradient_bits=2),
+    "categories multiclass": lambda: _categories("multiclass", n_estimators=3, max_bin=50),
+    "categories full precision": lambda: _categories(
+        "regression", gradient_bits=None, max_cat_threshold=5, max_cat_to_onehot=1, cat_l2=0.5
+    ),
 }

@@ -1,6 +1,7 @@
 // Frontier for Python: plans out, findings in.
 #include "tree/frontier.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "bindings/numpy_arrays.h"
@@ -58,6 +59,18 @@ auto whole(std::vector<T>& values) {
   return to_numpy(std::move(values), {n});
 }
 
+// (n_splits, 4) words; no rows if no split is by a subset.
+auto sets_of(const std::vector<BinSet>& sets) {
+  const auto is_subset = [](const BinSet& set) {
+    return (set.words[0] | set.words[1] | set.words[2] | set.words[3]) != 0;
+  };
+  std::vector<uint64_t> words;
+  if (std::any_of(sets.begin(), sets.end(), is_subset))
+    for (const BinSet& set : sets) words.insert(words.end(), set.words, set.words + 4);
+  const size_t n_sets = words.size() / 4;
+  return to_numpy(std::move(words), {n_sets, 4});
+}
+
 // The fields of a GrownTree (backends/base.py), by name.
 nb::dict finish(const Frontier& frontier, Vector<const double> cut_values,
                 Vector<const int64_t> cut_offset, Vector<const uint8_t> has_missing,
@@ -78,6 +91,7 @@ nb::dict finish(const Frontier& frontier, Vector<const double> cut_values,
   fields["gain"] = whole(splits.gain);
   fields["split_rows"] = whole(splits.rows);
   fields["split_hess"] = whole(splits.hess);
+  fields["left_bins"] = sets_of(splits.left_bins);
   fields["leaf_rows"] = whole(leaves.rows);
   fields["leaf_begin"] = whole(leaves.begin);
   fields["leaf_end"] = whole(leaves.end);

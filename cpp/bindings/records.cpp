@@ -14,7 +14,9 @@ constexpr const char* format_of() {
   if constexpr (std::is_same_v<T, int32_t>) return "<i4";
   if constexpr (std::is_same_v<T, uint32_t>) return "<u4";
   if constexpr (std::is_same_v<T, uint8_t>) return "u1";
-  static_assert(sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8, "a field of another type");
+  if constexpr (std::is_same_v<T, BinSet>) return "(4,)<u8";
+  static_assert(sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == sizeof(BinSet),
+                "a field of another type");
 }
 
 struct Field {
@@ -62,14 +64,14 @@ nb::dict make_dtypes() {
   BG_RECORD(RowCounts, active, zero);
   BG_RECORD(GradientSums, grad, hess);
   BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows, squared_grad, squared_error);
-  BG_RECORD(Division, begin, first_zero, end, feature, bin, missing_bin, default_left);
+  BG_RECORD(Division, begin, first_zero, end, feature, bin, missing_bin, default_left, left_bins);
   BG_RECORD(Build, begin, end, block_rows, slot, local_width, total_width, reserved);
   BG_RECORD(Subtraction, parent_slot, built_slot, parent_width, built_width, out_width);
-  BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess);
-  BG_RECORD(SplitInfo, gain, left_grad, left_hess, feature, bin, default_left, ready);
+  BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess, hess_per_row);
+  BG_RECORD(SplitInfo, gain, left_grad, left_hess, feature, bin, default_left, ready, left_bins);
   BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
-  BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, reserved);
-  BG_RECORD(ForestSplit, threshold, feature, left, right, reserved);
+  BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, by_subset);
+  BG_RECORD(ForestSplit, threshold, feature, left, right, set);
   return dtypes;
 }
 
@@ -133,6 +135,9 @@ void init_records(nb::module_& m) {
   nb::dict constants;
 #define BG_CONSTANT(NAME) constants[#NAME] = NAME
   BG_CONSTANT(DEFAULT_LEFT_BIT);
+  BG_CONSTANT(SUBSET_BIT);
+  BG_CONSTANT(FEATURE_BITS);
+  BG_CONSTANT(SUBSET);
   BG_CONSTANT(MAGNITUDE_SHIFT);
   BG_CONSTANT(MAGNITUDE_BUCKETS);
   BG_CONSTANT(SQUARED_ERROR_UNITS);

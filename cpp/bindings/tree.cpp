@@ -24,7 +24,7 @@ struct TreeArrays {
   Vector<int32_t> rows, scratch;
   PackedRows packed_rows;
   Vector<const int64_t> bin_offset;
-  Vector<const uint8_t> has_missing, allowed;
+  Vector<const uint8_t> has_missing, allowed, categorical;
 };
 
 struct BoundTree {
@@ -51,10 +51,11 @@ HistogramSource make_source(const TreeArrays& a, const TileLayout& layout, bool 
 SplitFeatures make_features(const TreeArrays& a) {
   const size_t n_features = a.has_missing.shape(0);
   require(a.bin_offset.shape(0) == n_features + 1 && a.allowed.shape(0) == n_features &&
-              a.columns.shape(0) == n_features,
+              a.categorical.shape(0) == n_features && a.columns.shape(0) == n_features,
           "feature arrays differ in length");
   const int n = static_cast<int>(n_features);
-  return {a.bin_offset.data(), a.has_missing.data(), a.allowed.data(), n, 0, n};
+  return {
+      a.bin_offset.data(), a.has_missing.data(), a.allowed.data(), a.categorical.data(), n, 0, n};
 }
 
 PartitionSource make_division(const TreeArrays& a) {
@@ -71,9 +72,10 @@ void make_tree(BoundTree* self, Matrix<uint8_t> pool, nb::object layout,
                Vector<const uint8_t> tiles, Matrix<const uint8_t> columns, Vector<int32_t> rows,
                Vector<int32_t> scratch, PackedRows packed_rows, Vector<const int64_t> bin_offset,
                Vector<const uint8_t> has_missing, Vector<const uint8_t> allowed,
-               const GainRules& rules, bool packed, int n_threads, int simd) {
-  TreeArrays arrays{pool,        tiles,      columns,     rows,   scratch,
-                    packed_rows, bin_offset, has_missing, allowed};
+               Vector<const uint8_t> categorical, const GainRules& rules, bool packed,
+               int n_threads, int simd) {
+  TreeArrays arrays{pool,        tiles,      columns,     rows,    scratch,
+                    packed_rows, bin_offset, has_missing, allowed, categorical};
   const PoolView slots{pool.data(), static_cast<int64_t>(pool.shape(0)),
                        static_cast<int64_t>(pool.shape(1))};
   const CpuTree tree{slots,
@@ -137,14 +139,19 @@ void init_tree(nb::module_& m) {
       .def(
           "__init__",
           [](GainRules* self, double grad_scale, double hess_scale, double reg_lambda,
-             double reg_alpha, double min_gain) {
-            new (self) GainRules{grad_scale, hess_scale, reg_lambda, reg_alpha, min_gain};
+             double reg_alpha, double min_gain, double cat_smooth, double cat_l2,
+             double min_data_per_group, double max_cat_threshold, double max_cat_to_onehot) {
+            new (self) GainRules{
+                grad_scale, hess_scale, reg_lambda,         reg_alpha,         min_gain,
+                cat_smooth, cat_l2,     min_data_per_group, max_cat_threshold, max_cat_to_onehot};
           },
-          "grad_scale"_a, "hess_scale"_a, "reg_lambda"_a, "reg_alpha"_a, "min_gain"_a);
+          "grad_scale"_a, "hess_scale"_a, "reg_lambda"_a, "reg_alpha"_a, "min_gain"_a,
+          "cat_smooth"_a, "cat_l2"_a, "min_data_per_group"_a, "max_cat_threshold"_a,
+          "max_cat_to_onehot"_a);
   nb::class_<BoundTree>(m, "CpuTree", "One tree on the CPU: the verbs on its arrays.")
       .def("__init__", &make_tree, "pool"_a, "layout"_a, "tiles"_a, "columns"_a, "rows"_a,
-           "scratch"_a, "packed_rows"_a, "bin_offset"_a, "has_missing"_a, "allowed"_a, "rules"_a,
-           "packed"_a, "n_threads"_a, "simd"_a)
+           "scratch"_a, "packed_rows"_a, "bin_offset"_a, "has_missing"_a, "allowed"_a,
+           "categorical"_a, "rules"_a, "packed"_a, "n_threads"_a, "simd"_a)
       .def("build", &build, "builds"_a, "Sums rows into slots.")
       .def("subtract", &subtract, "subtractions"_a, "bins"_a,
            "Takes built slots from their parents', within the bins [first, last).")

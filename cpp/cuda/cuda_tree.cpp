@@ -180,9 +180,11 @@ void CudaTree::launch_search(DeviceAddress nodes, int64_t n_nodes, int64_t first
   for (int64_t i = 0; i < n_nodes; ++i) splits[i].ready = 0;
   const int64_t n_blocks = blocks_of(last - first, FEATURES_PER_BLOCK);
   stream.launch(kernels.find, {n_nodes * n_blocks}, pool, slot_size(), nodes, matrix.bin_offset,
-                matrix.has_missing, allowed, first, last, rules.grad_scale, rules.hess_scale,
-                rules.reg_lambda, rules.reg_alpha, rules.min_gain, n_blocks, buffers.found,
-                buffers.n_done, buffers.host_splits);
+                matrix.has_missing, allowed, matrix.categorical, first, last, rules.grad_scale,
+                rules.hess_scale, rules.reg_lambda, rules.reg_alpha, rules.min_gain,
+                rules.cat_smooth, rules.cat_l2, rules.min_data_per_group, rules.max_cat_threshold,
+                rules.max_cat_to_onehot, n_blocks, buffers.found, buffers.n_done,
+                buffers.host_splits);
 }
 
 std::vector<SplitInfo> CudaTree::found_splits(int64_t n_nodes) const {

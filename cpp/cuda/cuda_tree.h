@@ -22,7 +22,7 @@ struct TreeKernels {
 
 // Bins of the training rows: row-major tiles and columns.
 struct DeviceMatrix {
-  DeviceAddress tiles = 0, columns = 0, bin_offset = 0, has_missing = 0;
+  DeviceAddress tiles = 0, columns = 0, bin_offset = 0, has_missing = 0, categorical = 0;
   int64_t n_rows = 0, n_features = 0, n_bins = 0;
 };
 

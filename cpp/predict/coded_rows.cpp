@@ -35,6 +35,33 @@ BG_TARGET_AVX2 void compare_avx2(const CodedSplit* splits, int n_splits, const C
   }
 }
 
+// Of each split by a subset the rows whose code is not in its set: 32 codes find their byte of the
+// set's 32, in two halves, and in it their bit.
+BG_TARGET_AVX2 void compare_subsets(std::span<const CodedSubset> subsets, const CodeColumn* columns,
+                                    RowSet* above) {
+  const __m256i bit_of = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201u));
+  for (const CodedSubset& subset : subsets) {
+    const auto* halves = reinterpret_cast<const __m128i*>(subset.set.words);
+    const __m256i low = _mm256_broadcastsi128_si256(_mm_loadu_si128(halves)),
+                  high = _mm256_broadcastsi128_si256(_mm_loadu_si128(halves + 1));
+    const auto* codes = reinterpret_cast<const __m256i*>(columns[subset.column].codes);
+    for (int part = 0; part < CODED_ROWS / 32; ++part) {
+      const __m256i code = _mm256_load_si256(codes + part);
+      const __m256i at = _mm256_and_si256(_mm256_srli_epi16(code, 3), _mm256_set1_epi8(31));
+      const __m256i byte =
+          _mm256_blendv_epi8(_mm256_shuffle_epi8(low, at), _mm256_shuffle_epi8(high, at),
+                             _mm256_cmpgt_epi8(at, _mm256_set1_epi8(15)));
+      const __m256i bit = _mm256_shuffle_epi8(bit_of, _mm256_and_si256(code, _mm256_set1_epi8(7)));
+      const __m256i outside =
+          _mm256_cmpeq_epi8(_mm256_and_si256(byte, bit), _mm256_setzero_si256());
+      const auto rows = static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(outside)));
+      uint64_t word = above[subset.split].words[part / 2];
+      word = part % 2 ? (word & 0xFFFFFFFFu) | rows << 32 : rows;
+      above[subset.split].words[part / 2] = word;
+    }
+  }
+}
+
 template <bool AnyMissing>
 BG_TARGET_AVX2 void hand_down(const CodedSplit* splits, int n_splits, const RowSet* above,
                               const RowSet* missing, RowSet* sets) {
@@ -104,16 +131,19 @@ void CodedRows::code(size_t column, const std::array<double, CODED_ROWS>& values
     if (values[i] != values[i]) missing.words[i / 64] |= uint64_t{1} << i % 64;
 }
 
-const std::array<uint16_t, CODED_ROWS>& CodedRows::leaves_of(const CodedSplit* splits,
-                                                             int n_splits) {
+const std::array<uint16_t, CODED_ROWS>& CodedRows::leaves_of(std::span<const CodedSplit> tree,
+                                                             std::span<const CodedSubset> subsets) {
 #if defined(__x86_64__)
+  const CodedSplit* splits = tree.data();
+  const int n_splits = static_cast<int>(tree.size());
   const bool wide = simd_ == Simd::avx512;
   (wide ? compare_avx512 : compare_avx2)(splits, n_splits, columns_.data(), above_.data());
+  compare_subsets(subsets, columns_.data(), above_.data());
   (any_missing_ ? hand_down<true> : hand_down<false>)(splits, n_splits, above_.data(),
                                                       missing_.data(), sets_.data());
   (wide ? number_avx512 : number_rows)(sets_.data() + n_splits, n_splits + 1, leaf_.data());
 #else
-  (void)splits, (void)n_splits;
+  (void)tree, (void)subsets;
 #endif
   return leaf_;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "predict/forest.h"
@@ -40,7 +41,8 @@ class CodedRows {
   }
 
   // The leaf of each row in a tree.
-  const std::array<uint16_t, CODED_ROWS>& leaves_of(const CodedSplit* splits, int n_splits);
+  const std::array<uint16_t, CODED_ROWS>& leaves_of(std::span<const CodedSplit> splits,
+                                                    std::span<const CodedSubset> subsets);
 
  private:
   void code(size_t column, const std::array<double, CODED_ROWS>& values);
@@ -50,7 +52,7 @@ class CodedRows {
   bool any_missing_ = false;
   std::vector<CodeColumn> columns_;
   std::vector<RowSet> missing_;       // of column c at 2c + 1; at 2c the empty set
-  std::vector<RowSet> above_, sets_;  // the rows above each split's code; the rows of each node
+  std::vector<RowSet> above_, sets_;  // the rows that each split sends right; the rows of each node
   std::array<uint16_t, CODED_ROWS> leaf_{};
 };
 

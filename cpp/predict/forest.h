@@ -15,8 +15,8 @@
 namespace bitgrove {
 
 struct ForestNode {
-  double threshold;              // leaves: +inf
-  uint32_t feature_and_default;  // the top bit: a missing value goes left
+  double threshold;              // leaves: +inf; splits by a subset: the number of their set
+  uint32_t feature_and_default;  // with DEFAULT_LEFT_BIT and SUBSET_BIT
   int32_t left;                  // the right child follows; a leaf's left is itself
 };
 
@@ -27,15 +27,25 @@ struct CodedSplit {
   uint16_t column, default_left, left, right;
 };
 
+// A split by a subset: rows whose code (their level) is not in the set go right.
+struct CodedSubset {
+  BinSet set;
+  int32_t split;  // in its tree
+  uint16_t column;
+};
+
 struct CodedForest {
   std::vector<int32_t> features;  // what each column of codes holds
   std::vector<Edges> edges;       // the thresholds of each column
   std::vector<CodedSplit> splits;
-  int64_t most_leaves = 1;  // of a tree
+  std::vector<CodedSubset> subsets;
+  std::vector<int64_t> subset_offset;  // of each tree
+  int64_t most_leaves = 1;             // of a tree
 };
 
 struct Forest {
   std::vector<ForestNode> nodes;
+  std::vector<BinSet> sets;
   std::vector<int32_t> leaf;  // number of a leaf in its tree, by node
   std::vector<double> leaf_value;
   std::vector<int64_t> node_offset, split_offset, leaf_offset;  // of each tree

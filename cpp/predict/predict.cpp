@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "bindings/rooms.h"
 #include "common/parallel.h"
@@ -27,24 +29,40 @@ struct Walk {
   const Real* row;
 };
 
-template <class Real>
-inline int32_t step(const ForestNode& node, const Real* row) {
-  const double x = static_cast<double>(row[node.feature_and_default & ~DEFAULT_LEFT_BIT]);
-  const bool left = (x <= node.threshold) | ((x != x) & (node.feature_and_default >> 31));
+// Whether a level, not a missing one, is in the set of a node; values that are no level are not.
+inline bool level_goes_left(const BinSet* sets, const ForestNode& node, double x) {
+  return x >= 0.0 && x < BINS_PER_FEATURE &&
+         sets[static_cast<size_t>(node.threshold)].holds(static_cast<int>(x));
+}
+
+// sets: null where no split of the forest is by a subset.
+template <bool Subsets, class Real>
+inline int32_t step(const BinSet* sets, const ForestNode& node, const Real* row) {
+  const double x = static_cast<double>(row[node.feature_and_default & FEATURE_BITS]);
+  const bool missing_left = (x != x) & (node.feature_and_default >> 31);
+  bool left = (x <= node.threshold) | missing_left;
+  if constexpr (Subsets)
+    if (node.feature_and_default & SUBSET_BIT)
+      left = missing_left || level_goes_left(sets, node, x);
   return node.left + static_cast<int32_t>(!left);
 }
 
 // Takes all walks to their leaves; done when none moves any more.
-template <size_t Lanes, class Real>
-void walk(const ForestNode* nodes, std::array<Walk<Real>, Lanes>& walks) {
+template <bool Subsets, size_t Lanes, class Real>
+void walk_all(const Forest& forest, std::array<Walk<Real>, Lanes>& walks) {
   for (int32_t changed = 1; changed != 0;) {
     changed = 0;
     for (Walk<Real>& lane : walks) {
-      const int32_t next = step(nodes[lane.node], lane.row);
+      const int32_t next = step<Subsets>(forest.sets.data(), forest.nodes[lane.node], lane.row);
       changed |= next ^ lane.node;
       lane.node = next;
     }
   }
+}
+
+template <size_t Lanes, class Real>
+void walk(const Forest& forest, std::array<Walk<Real>, Lanes>& walks) {
+  forest.sets.empty() ? walk_all<false>(forest, walks) : walk_all<true>(forest, walks);
 }
 
 // The rows a call works on and the trees they go through.
@@ -66,9 +84,11 @@ void visit_coded(const Work<Real>& work, int64_t begin, int64_t end, Visit& visi
   CodedRows rows(*forest.coded, forest.simd);
   rows.read(work.row(begin), end - begin, work.stride);
   for (int64_t t = 0; t < work.n_trees; ++t) {
-    const int64_t first = forest.split_offset[t];
-    const auto& leaves = rows.leaves_of(forest.coded->splits.data() + first,
-                                        static_cast<int>(forest.split_offset[t + 1] - first));
+    const auto part = [t](const auto& all, const std::vector<int64_t>& offset) {
+      return std::span(all).subspan(offset[t], offset[t + 1] - offset[t]);
+    };
+    const auto& leaves = rows.leaves_of(part(forest.coded->splits, forest.split_offset),
+                                        part(forest.coded->subsets, forest.coded->subset_offset));
     for (int64_t i = begin; i < end; ++i) visit(i, t, leaves[i - begin]);
   }
 }
@@ -80,7 +100,7 @@ void visit_eight_rows(const Work<Real>& work, int64_t begin, int64_t end, Visit&
     for (int64_t row = begin; row < end; row += LANES) {
       std::array<Walk<Real>, LANES> walks;
       for (int lane = 0; lane < LANES; ++lane) walks[lane] = {work.root(t), work.row(row + lane)};
-      walk(work.forest.nodes.data(), walks);
+      walk(work.forest, walks);
       for (int lane = 0; lane < LANES; ++lane)
         visit(row + lane, t, work.forest.leaf[walks[lane].node]);
     }
@@ -92,13 +112,13 @@ void visit_one_row(const Work<Real>& work, int64_t row, Visit& visit) {
   for (; t + LANES <= work.n_trees; t += LANES) {
     std::array<Walk<Real>, LANES> walks;
     for (int lane = 0; lane < LANES; ++lane) walks[lane] = {work.root(t + lane), work.row(row)};
-    walk(work.forest.nodes.data(), walks);
+    walk(work.forest, walks);
     for (int lane = 0; lane < LANES; ++lane)
       visit(row, t + lane, work.forest.leaf[walks[lane].node]);
   }
   for (; t < work.n_trees; ++t) {
     std::array<Walk<Real>, 1> walks{{{work.root(t), work.row(row)}}};
-    walk(work.forest.nodes.data(), walks);
+    walk(work.forest, walks);
     visit(row, t, work.forest.leaf[walks[0].node]);
   }
 }

@@ -110,7 +110,8 @@ std::vector<Division> Frontier::divisions(const int64_t* missing_bin) const {
     const SplitInfo& split = node.split;
     const int64_t first_zero = node.begin + node.local.active;
     plan.push_back({node.begin, first_zero, first_zero + node.local.zero, split.feature, split.bin,
-                    static_cast<int32_t>(missing_bin[split.feature]), split.default_left});
+                    static_cast<int32_t>(missing_bin[split.feature]), split.default_left,
+                    split.left_bins});
   }
   return plan;
 }
@@ -174,8 +175,10 @@ void Frontier::plan_build(int node, SearchPlan& plan) {
 void Frontier::plan_search(int node, int sibling, SearchPlan& plan) {
   const FrontierNode& n = nodes_[node];
   searched_.push_back(node);
-  plan.nodes.push_back({n.slot, n.width, sibling, 0, static_cast<double>(n.grad),
-                        static_cast<double>(n.hess), rules_.least_hess(n.all.both(), n.hess)});
+  const auto hess = static_cast<double>(n.hess);
+  plan.nodes.push_back({n.slot, n.width, sibling, 0, static_cast<double>(n.grad), hess,
+                        rules_.least_hess(n.all.both(), n.hess),
+                        hess / static_cast<double>(std::max<int64_t>(n.all.both(), 1))});
 }
 
 void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {

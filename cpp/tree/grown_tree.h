@@ -24,6 +24,7 @@ struct GrownSplits {
   std::vector<uint8_t> bin, default_left;
   std::vector<double> threshold, gain, hess;
   std::vector<int64_t> rows;
+  std::vector<BinSet> left_bins;  // empty for a split by a threshold
 };
 
 // rows: on all ranks; [begin, end): this rank's.

@@ -38,6 +38,7 @@ struct Split {
   const uint8_t* column;
   uint8_t bin, missing_bin;
   bool default_left;
+  const BinSet* left_bins;  // null: by the bin
 };
 
 struct Block {
@@ -63,6 +64,19 @@ int64_t divide_scalar(const Split& s, const int32_t* rows, int64_t from, int64_t
     out.right[n_right] = row;
     n_left += left;
     n_right += !left;
+  }
+  return n_left;
+}
+
+int64_t divide_by_set(const Split& s, const int32_t* rows, int64_t n, Halves out) {
+  const BinSet set = *s.left_bins;
+  int64_t n_left = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t row = rows[i];
+    const bool left = set.holds(s.column[row]);
+    out.left[n_left] = row;
+    out.right[i - n_left] = row;
+    n_left += left;
   }
   return n_left;
 }
@@ -126,6 +140,7 @@ BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t 
 #endif
 
 int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves out) {
+  if (s.left_bins) return divide_by_set(s, rows, n, out);
 #if defined(__x86_64__)
   if (simd == Simd::avx512) return divide_avx512(s, rows, n, out);
   if (simd == Simd::avx2) return divide_avx2(s, rows, n, out);
@@ -259,7 +274,7 @@ std::vector<RowCounts> divide_rows(std::span<const Division> plan, const Partiti
     nodes.push_back({step.begin, step.first_zero, step.end});
     splits.push_back({source.columns + step.feature * source.column_stride,
                       static_cast<uint8_t>(step.bin), static_cast<uint8_t>(step.missing_bin),
-                      step.default_left != 0});
+                      step.default_left != 0, step.bin == SUBSET ? &step.left_bins : nullptr});
   }
   return partition_nodes(nodes, source.rows, source.scratch, n_threads,
                          [&](int node, const int32_t* rows, int64_t n, Halves out) {

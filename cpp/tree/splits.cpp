@@ -2,6 +2,7 @@
 #include "tree/splits.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "bindings/rooms.h"
 #include "common/parallel.h"
 #include "common/widths.h"
+#include "levels.h"
 #include "tree/scan.h"
 
 namespace bitgrove {
@@ -24,7 +26,7 @@ constexpr double NO_GAIN = NO_SPLIT.gain;
 struct Node {
   const uint8_t* slot;
   int width;
-  double grad, hess, min_hess;
+  double grad, hess, min_hess, hess_per_row;
   // For estimates: lambda in units of the integer hessian, the gain's unit, min_hess as an integer.
   float lambda = 0.0f;
   double estimate_unit = 0.0;
@@ -34,7 +36,8 @@ struct Node {
 
 // Estimates need 32-bit sums, products below 2^128, and no cancellation (L1 regularisation).
 Node make_node(const SearchNode& searched, const uint8_t* slot, const GainRules& rules) {
-  Node node{slot, searched.width, searched.grad, searched.hess, searched.min_hess};
+  Node node{slot,          searched.width,    searched.grad,
+            searched.hess, searched.min_hess, searched.hess_per_row};
   node.can_estimate = node.width <= 32 && rules.reg_alpha == 0.0 && node.hess <= 0x1p31 - 1.0 &&
                       node.min_hess <= node.hess && rules.reg_lambda <= 0x1p32 * rules.hess_scale;
   if (!node.can_estimate) return node;
@@ -219,7 +222,83 @@ void search_feature(const Node& node, const SplitFeatures& features, int f, doub
             f,
             right.bin,
             default_left,
-            0};
+            0,
+            {}};
+}
+
+// The levels of a category, sorted by the step they ask for.
+struct SortedLevels {
+  std::array<LevelSums, BINS_PER_FEATURE> sums;
+  std::array<double, BINS_PER_FEATURE> step;
+  std::array<uint8_t, BINS_PER_FEATURE> bins;
+  int n = 0;
+};
+
+template <class Layout>
+LevelSums level_sums(const typename Layout::Sum& bin) {
+  return {static_cast<double>(Layout::grad(bin)), static_cast<double>(Layout::hess(bin))};
+}
+
+template <class Layout>
+void sort_levels(const typename Layout::Sum* bins, int n_bins, const GainRules& rules,
+                 SortedLevels& levels) {
+  for (int b = 0; b < n_bins; ++b) {
+    levels.sums[b] = level_sums<Layout>(bins[b]);
+    if (levels.sums[b].hess == 0.0) continue;
+    levels.step[b] = level_step(levels.sums[b], rules);
+    levels.bins[levels.n++] = static_cast<uint8_t>(b);
+  }
+  std::sort(levels.bins.begin(), levels.bins.begin() + levels.n, [&](uint8_t a, uint8_t b) {
+    return levels.step[a] != levels.step[b] ? levels.step[a] < levels.step[b] : a < b;
+  });
+}
+
+SplitInfo subset_split(const LevelRun& run, int feature, const BinSet& left_bins, int missing_bin) {
+  return {run.gain,
+          static_cast<int64_t>(run.left.grad),
+          static_cast<int64_t>(run.left.hess),
+          feature,
+          SUBSET,
+          left_bins.holds(missing_bin),
+          0,
+          left_bins};
+}
+
+// One level against the rest.
+template <class Layout>
+void search_onehot(const typename Layout::Sum* bins, int n_bins, const Node& node, int f,
+                   int missing_bin, double parent_score, const GainRules& rules, SplitInfo& best) {
+  for (int b = 0; b < n_bins; ++b) {
+    const LevelSums left = level_sums<Layout>(bins[b]);
+    if (left.hess < node.min_hess || node.hess - left.hess < node.min_hess) continue;
+    const double gain = level_gain(left, node, parent_score, rules);
+    if (!(gain > best.gain)) continue;
+    BinSet alone{};
+    alone.add(b);
+    best = subset_split({gain, left, b + 1}, f, alone, missing_bin);
+  }
+}
+
+template <class Layout>
+void search_levels(const Node& node, const SplitFeatures& features, int f, double parent_score,
+                   const GainRules& rules, SplitInfo& best) {
+  const int64_t offset = features.bin_offset[f];
+  const int n_bins = static_cast<int>(features.bin_offset[f + 1] - offset);
+  const int missing_bin = n_bins - features.has_missing[f];
+  const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot) + offset;
+  if (is_onehot(n_bins, rules))
+    return search_onehot<Layout>(bins, n_bins, node, f, missing_bin, parent_score, rules, best);
+  SortedLevels levels;
+  sort_levels<Layout>(bins, n_bins, rules, levels);
+  const auto from = [&](bool low, int i) { return levels.bins[low ? i : levels.n - 1 - i]; };
+  for (const bool low : {true, false}) {
+    const LevelRun run = best_run(levels.n, node, parent_score, rules, best.gain,
+                                  [&](int i) { return levels.sums[from(low, i)]; });
+    if (run.n == 0) continue;
+    BinSet left_bins{};
+    for (int i = 0; i < run.n; ++i) left_bins.add(from(low, i));
+    best = subset_split(run, f, left_bins, missing_bin);
+  }
 }
 
 SplitInfo search_block(const Node& node, const SplitFeatures& features, int begin, int end,
@@ -232,7 +311,9 @@ SplitInfo search_block(const Node& node, const SplitFeatures& features, int begi
       with_simd(simd, [&] {
         const auto search_all = [&](auto sums) {
           for (int f = begin; f < end; ++f)
-            if (features.allowed[f])
+            if (features.allowed[f] && features.categorical[f])
+              search_levels<Layout>(node, features, f, parent_score, rules, best);
+            else if (features.allowed[f])
               search_feature<Layout, typename decltype(sums)::type>(node, features, f, parent_score,
                                                                     rules, best);
         };

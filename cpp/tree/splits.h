@@ -12,13 +12,14 @@
 
 namespace bitgrove {
 
-constexpr SplitInfo NO_SPLIT{-std::numeric_limits<double>::infinity(), 0, 0, -1, 0, 0, 0};
+constexpr SplitInfo NO_SPLIT{-std::numeric_limits<double>::infinity(), 0, 0, -1, 0, 0, 0, {}};
 
 // The features [first, last) are searched, where allowed.
 struct SplitFeatures {
   const int64_t* bin_offset;
   const uint8_t* has_missing;
   const uint8_t* allowed;
+  const uint8_t* categorical;  // 1: bins are levels, without an order
   int n_features, first, last;
 };
 

@@ -14,6 +14,7 @@ QUESTIONS = {
     "lossless": "what do few bits cost, on light and heavy tails?",
     "threads": "how does training scale with threads?",
     "linearity": "does the cost grow in proportion to rows and features?",
+    "categories": "how good and how fast is it on text and categories, beside other libraries?",
     "cuda": "is the GPU's model the CPU's, and how fast does it train?",
     "dask_cluster": "what does training on Dask cost, beside LightGBM's?",
     "distributed": "what crosses between MPI ranks, beside LightGBM's sockets? (root)",

@@ -21,8 +21,8 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove import estimators
-from bitgrove.data.dataset import column_names, default_names
 from bitgrove.data.given_rows import Rows, same_rows
+from bitgrove.data.tables import column_names, default_names
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.model.model import load
 from bitgrove.params import Parameter

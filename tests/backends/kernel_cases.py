@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.backends.base import GainRules
 from bitgrove.backends.cpu import CpuBackend, CpuMatrix, CpuPool
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.backends.reference.tree import ReferenceMatrix
@@ -161,7 +162,8 @@ def core_tree(
         "bin_offset": matrix.mapper.bin_offset,
         "has_missing": matrix.mapper.has_missing,
         "allowed": np.ones(matrix.mapper.n_features, dtype=np.uint8),
-        "rules": _core.GainRules(1.0, 1.0, 0.0, 0.0, 0.0),
+        "categorical": matrix.mapper.categorical,
+        "rules": _core.GainRules(**GainRules(1.0, 1.0, 0.0, 0.0, 0.0)._asdict()),
         "packed": pool.packed,
         "n_threads": backend.n_threads,
         "simd": backend.simd,

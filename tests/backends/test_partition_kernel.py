@@ -35,7 +35,7 @@ def divisions(*steps: tuple[int, ...], n_zero: int = 0) -> Records:
 def expected(case: BinnedCase, rows: Rows, plan: Records) -> tuple[Rows, list[tuple[int, ...]]]:
     """The partition in plain Python."""
     result, counts = rows.copy(), []
-    for begin, first_zero, end, feature, split_bin, missing_bin, default_left in plan.tolist():
+    for begin, first_zero, end, feature, split_bin, missing_bin, default_left, _ in plan.tolist():
         left, right, n_left = [], [], [0, 0]
         for i, row in enumerate(rows[begin:end].tolist(), begin):
             b = case.reference.bins[feature, row]

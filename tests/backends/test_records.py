@@ -23,9 +23,12 @@ TYPES: dict[str, Any] = {
     "int32_t": ctypes.c_int32,
     "uint32_t": ctypes.c_uint32,
     "uint8_t": ctypes.c_uint8,
+    "BinSet": ctypes.c_uint64 * 4,
 }
 # Never in an array: Python makes it by its own class.
 CLASSES = {"Rounding"}
+# A field of other records, four words of 64 bits.
+PARTS = {"BinSet"}
 
 
 def declared() -> dict[str, list[tuple[str, str]]]:
@@ -41,7 +44,7 @@ STRUCTS = declared()
 
 
 def test_every_struct_is_known() -> None:
-    assert set(STRUCTS) == set(_core.dtypes()) | CLASSES
+    assert set(STRUCTS) == set(_core.dtypes()) | CLASSES | PARTS
     assert all(hasattr(_core, name) for name in CLASSES)
     assert CODE.count("struct ") == len(STRUCTS)
 
@@ -83,7 +86,9 @@ def test_records_start_as_zeros() -> None:
     assert made["begin"].tolist() == [7] * 3 and not made["end"].any()
     with pytest.raises(ValueError, match="no field"):
         plans.records(plans.BUILD, 1, slots=1)
-    assert plans.no_splits(2).tolist() == [(-np.inf, 0, 0, -1, 0, 0, 0)] * 2
+    nothing = plans.no_splits(2)
+    assert nothing[["gain", "feature", "bin"]].tolist() == [(-np.inf, -1, 0)] * 2
+    assert not nothing["left_bins"].any()
 
 
 def test_records_at_an_odd_address_are_refused() -> None:

@@ -134,7 +134,7 @@ def test_divisions(pool: Any, name: str) -> None:
     rows = np.arange(N_ROWS, dtype=np.int32)[::-1].copy()
     begin, first_zero, end, feature = DIVISIONS[name]
     steps = records(DIVISION, 2, bin=4, missing_bin=N_BINS)
-    steps[0] = (5, 10, 10, 0, 2, N_BINS, 0)
+    steps[0] = (5, 10, 10, 0, 2, N_BINS, 0, (0, 0, 0, 0))
     for field, value in zip(("begin", "first_zero", "end"), (begin, first_zero, end), strict=True):
         steps[field][1] = value
     steps["feature"][1] = feature
@@ -147,6 +147,7 @@ ARRAYS = {
     "bin_offset": (np.zeros(1, dtype=np.int64), "feature arrays differ"),
     "has_missing": (np.zeros(2, dtype=np.uint8), "feature arrays differ"),
     "allowed": (np.ones(2, dtype=np.uint8), "feature arrays differ"),
+    "categorical": (np.zeros(2, dtype=np.uint8), "feature arrays differ"),
     "columns": (np.zeros((2, N_ROWS + 3), dtype=np.uint8), "feature arrays differ"),
     "scratch": (np.zeros(N_ROWS - 1, dtype=np.int32), "scratch too small"),
     "packed_rows": (np.zeros(N_ROWS + 1, dtype=np.int16), "packed rows differ"),

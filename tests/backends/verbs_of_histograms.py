@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from bitgrove.kernels.plans import (
     DIVISION,
     HISTOGRAM_PART,
     SEARCH_NODE,
+    SUBSET,
     SUBTRACTION,
     Records,
     records,
@@ -209,6 +212,22 @@ class FindVerbs:
             assert found.tobytes() == twin.oracle.find(nodes, features).tobytes()
             assert np.all((found["feature"] == -1) | (found["feature"] >= features[0]))
 
+    @pytest.mark.parametrize("onehot", [1.0, 12.0])
+    @pytest.mark.parametrize("width", [32, 64])
+    @pytest.mark.parametrize("top", [1, 30, 10**6])
+    def test_levels(self, backend: Any, top: int, width: int, onehot: float) -> None:
+        """Every second feature is a category; ties of steps and of gains go the same way."""
+        rng = np.random.default_rng(top)
+        rules = REGULARISED._replace(
+            cat_smooth=2.0, cat_l2=1.0, max_cat_threshold=20.0, max_cat_to_onehot=onehot
+        )
+        twin, nodes = self.prepare(backend, rng, top, width, rules, categories=range(0, 19, 2))
+        nodes["hess_per_row"] = nodes["hess"] / 50
+        for features in ((0, 19), (0, 1), (3, 11), (16, 17)):
+            found = twin.work.find(nodes, features)
+            assert found.tobytes() == twin.oracle.find(nodes, features).tobytes()
+        assert (twin.work.find(nodes, (0, 19))["bin"] == SUBSET).any()
+
     def test_another_pool_and_other_features(self, backend: Any) -> None:
         """Exchanges search sums that they made themselves, and the tree goes on as before."""
         rng = np.random.default_rng(12)
@@ -241,9 +260,11 @@ class FindVerbs:
         width: int,
         rules: GainRules,
         allowed: NDArray[np.uint8] | None = None,
+        categories: Sequence[int] = (),
     ) -> tuple[Twin, Records]:
         """Sums written into a pool, and the nodes to search there."""
         mapper = mapper_of(FEATURES, (np.arange(len(FEATURES)) % 3 != 0).tolist())
+        mapper = replace(mapper, category_features=frozenset(categories))
         table = Table(mapper, [np.zeros(10)] * len(FEATURES))
         if allowed is None:
             allowed = (rng.random(len(FEATURES)) < 0.9).astype(np.uint8)

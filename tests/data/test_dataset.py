@@ -15,7 +15,7 @@ from scipy import sparse
 
 import bitgrove as bg
 from bitgrove.backends.cpu import CpuBackend
-from bitgrove.data.dataset import rows_for_prediction
+from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.distributed import run_threads
 from bitgrove.distributed.comm import Comm
 from cases import signal, table

@@ -49,6 +49,7 @@ def group_blocks(group: NDArray[np.int64], borders: Sequence[int]) -> da.Array:
 
 def estimator(module: Any, case: Case, **more: Any) -> Any:
     params = {k: v for k, v in case.params.items() if k not in ("objective", "num_class")}
+    params["categorical_features"] = case.categories or "auto"
     return getattr(module, ESTIMATORS[case.params["objective"]])(**{**params, **more})
 
 

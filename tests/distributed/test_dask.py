@@ -142,12 +142,12 @@ def test_sparse_blocks(client: Client) -> None:
     assert fitted.model_.digest() == bg.BitGroveRegressor(n_estimators=3).fit(X, y).model_.digest()
 
 
-def test_categories_are_refused_as_elsewhere(client: Client) -> None:
-    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": pd.Categorical(["x", "y", "x"])})
+def test_dates_are_refused_as_elsewhere(client: Client) -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": pd.date_range("2020", periods=3)})
     lazy, y = dd.from_pandas(frame, npartitions=2), dd.from_pandas(pd.Series([0, 1, 0]), 2)
-    with pytest.raises(DataError, match="'c' has type category"):
+    with pytest.raises(DataError, match="'c' has type datetime"):
         bg.BitGroveRegressor().fit(frame, [0, 1, 0])
-    with pytest.raises(DataError, match=r"worker .*partition .*'c' has type category"):
+    with pytest.raises(DataError, match=r"worker .*partition .*'c' has type datetime"):
         bgd.BitGroveRegressor(client=client).fit(lazy, y)
 
 
@@ -306,3 +306,21 @@ def test_a_callback_on_any_worker_stops_all(client: Client) -> None:
     stop = [lambda state: state.iteration == 3]
     fitted = fit_dask(case, client, [0, 200, 400, 600], stop)
     assert fitted.n_iter_ == 3
+
+
+def test_frames_with_text(client: Client) -> None:
+    """Each partition has other levels, and one has no value at all."""
+    rng = np.random.default_rng(20)
+    frame = pd.DataFrame({"city": np.sort(rng.choice(["oslo", "rome", "bern", "riga"], 400))})
+    frame["x"], frame.loc[300:, "city"] = rng.normal(size=400), None
+    y = pd.Series(frame["city"].map(len, na_action="ignore").fillna(0.0) + frame["x"])
+    params = {"n_estimators": 4, "min_data_per_group": 5, "max_cat_to_onehot": 1}
+    fitted = bgd.BitGroveRegressor(**params, client=client).fit(
+        dd.from_pandas(frame, npartitions=4, sort=False),
+        dd.from_pandas(y, npartitions=4, sort=False),
+    )
+    solo = bg.BitGroveRegressor(**params).fit(frame, y)
+    assert fitted.model_.digest() == solo.model_.digest()
+    assert fitted.model_.encoder.n_levels == {0: len(frame["city"].dropna().unique())}
+    found = fitted.predict(dd.from_pandas(frame, npartitions=3, sort=False)).compute()
+    np.testing.assert_array_equal(found, solo.predict(frame))

@@ -26,7 +26,8 @@ def pieces_of(case: Case, n_pieces: int) -> list[bg.Dataset]:
             ends = np.cumsum(group)
             group = group[(ends > begin) & (ends <= end)]
         weight = None if case.weight is None else case.weight[begin:end]
-        pieces.append(bg.Dataset(case.X[begin:end], case.y[begin:end], weight=weight, group=group))
+        extra = {"weight": weight, "group": group, **case.kinds}
+        pieces.append(bg.Dataset(case.X[begin:end], case.y[begin:end], **extra))
     return pieces
 
 

@@ -95,6 +95,7 @@ def test_signature_is_the_table(cls: type) -> None:
     expected |= {"importance_type": "gain", "warm_start": False, "validation_fraction": None}
     if cls is BitGroveClassifier:
         expected["class_weight"] = None
+    expected["categorical_features"] = "auto"
     signature = inspect.signature(cls).parameters
     assert {name: p.default for name, p in signature.items()} == expected
     assert list(signature) == list(expected)

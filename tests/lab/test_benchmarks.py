@@ -49,6 +49,17 @@ def test_libraries_that_are_missing_are_left_out(
     assert "left out: pip install lightgbm" in said.err and "pip install xgboost" in said.err
 
 
+def test_categories_beside_other_libraries(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.json"
+    words = ["--tables", "ids", "--seeds", "2", "--max-rows", "3000", "--json", str(out)]
+    assert main(["bench", "categories", *words, "--systems", "bitgrove", "lightgbm"]) == 0
+    assert "| bitgrove |" in capsys.readouterr().out
+    runs = json.loads(out.read_text())["tables"]["ids"]
+    assert all(0.5 < auc < 1.0 and seconds > 0.0 for of in runs.values() for auc, seconds in of)
+
+
 def test_threads_and_linearity_print_tables(capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--rows", "2000", "--trees", "2", "--repeats", "1"]
     assert main(["bench", "threads", *small, "--threads", "1", "2"]) == 0

@@ -176,8 +176,9 @@ def frontier_replay(
             for i, (slot, node) in enumerate(zip(slots, plan.nodes, strict=True)):
                 assert node["sibling"] == taken_away.get(slot, -1)
                 if place[slot] < len(gains) and gains[place[slot]] > 0:
-                    left = int(node["hess"]) // 2
-                    found[i] = (gains[place[slot]], 0, left, 0, place[slot] % 256, 1, 0)
+                    found[i]["gain"], found[i]["feature"] = gains[place[slot]], 0
+                    found[i]["left_hess"] = int(node["hess"]) // 2
+                    found[i]["bin"], found[i]["default_left"] = place[slot] % 256, 1
             frontier.record(found)
 
     search()

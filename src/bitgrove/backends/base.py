@@ -68,6 +68,11 @@ class GainRules(NamedTuple):
     reg_lambda: float
     reg_alpha: float
     min_gain: float
+    cat_smooth: float = 0.0
+    cat_l2: float = 0.0
+    min_data_per_group: float = 1.0
+    max_cat_threshold: float = 255.0
+    max_cat_to_onehot: float = 0.0
 
 
 class TreeInputs(NamedTuple):
@@ -181,6 +186,7 @@ class GrownTree(NamedTuple):
     gain: F64
     split_rows: I64
     split_hess: F64
+    left_bins: NDArray[np.uint64]  # (n_splits, 4), or no rows: no split is by a set of bins
     leaf_rows: I64
     leaf_begin: I64
     leaf_end: I64

@@ -210,8 +210,8 @@ class CpuBackend:
 
     def walk_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree, rows: Array | None) -> None:
         """add_tree, for all rows or the listed ones."""
-        splits = tree.binned_splits(matrix.mapper.missing_bin)
-        _core.add_tree(scores, matrix.columns, splits, tree.leaf_value, rows, self.n_threads)
+        walk = (tree.binned_splits(matrix.mapper.missing_bin), tree.left_bins, tree.leaf_value)
+        _core.add_tree(scores, matrix.columns, *walk, rows, self.n_threads)
 
 
 class CpuTreeWork(CoreTree):
@@ -246,6 +246,7 @@ class CpuTreeWork(CoreTree):
             bin_offset=mapper.bin_offset,
             has_missing=mapper.has_missing,
             allowed=allowed,
+            categorical=mapper.categorical,
             rules=_core.GainRules(**inputs.rules._asdict()),
             packed=pool.packed,
             n_threads=backend.n_threads,

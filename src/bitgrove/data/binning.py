@@ -7,7 +7,7 @@ the edges depend neither on the order of ranks nor on their number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,11 +37,13 @@ class BinMapper:
     """Feature f has the edges values[offset[f]:offset[f+1]]: x is in bin b iff b edges are below x.
 
     The missing bin comes after the value bins. A histogram has it only where has_missing.
+    Bins of a categorical feature are levels: they have no order, and a split takes any set of them.
     """
 
     edge_values: F64
     edge_offset: I64
     has_missing: NDArray[np.uint8]
+    category_features: frozenset[int] = frozenset()
 
     @property
     def n_features(self) -> int:
@@ -51,6 +53,12 @@ class BinMapper:
     def missing_bin(self) -> I64:
         """Also the number of value bins of each feature."""
         return np.diff(self.edge_offset) + 1
+
+    @cached_property
+    def categorical(self) -> NDArray[np.uint8]:
+        flags = np.zeros(self.n_features, dtype=np.uint8)
+        flags[sorted(self.category_features)] = 1
+        return flags
 
     @cached_property
     def bin_offset(self) -> I64:
@@ -81,18 +89,28 @@ def fit_edges(
     params: TrainParams,
     runs: RowRuns,
     comm: Comm,
+    n_levels: Mapping[int, int] | None = None,
 ) -> BinMapper:
-    """Edges from a hashed sample of about bin_sample_rows rows of all ranks (all when fewer)."""
+    """Edges from a hashed sample of about bin_sample_rows rows of all ranks (all when fewer).
+
+    n_levels: of the features that hold codes of levels; every level has a bin of its own.
+    """
+    levels = n_levels or {}
     sample_rows, n_rows = params.bin_sample_rows, len(columns[0])
     n_total = int(comm.allreduce_sum(np.array([n_rows], dtype=np.int64))[0])
     rows: NDArray[np.int32] | slice = slice(None)
     if n_total > sample_rows:
         key = hash_key(params.random_state, _SAMPLE_PURPOSE)
         rows = _sampled(runs, key, (sample_rows << 64) // n_total)
-    sample = [on_host(take_rows(column, rows)) for column in columns]
-    edges = _shared_edges(sample, lambda part: find_edges(part, params.max_bin), comm)
+    numeric = [f for f in range(len(columns)) if f not in levels]
+    sample = [on_host(take_rows(columns[f], rows)) for f in numeric]
+    found = _shared_edges(sample, lambda part: find_edges(part, params.max_bin), comm)
+    by_feature = dict(zip(numeric, found, strict=True))
+    by_feature |= {f: np.arange(0.5, n - 1) for f, n in levels.items()}
+    edges = [by_feature[f] for f in range(len(columns))]
     offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
-    return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))
+    no_missing = np.zeros(len(columns), dtype=np.uint8)
+    return BinMapper(np.concatenate(edges), offset, no_missing, frozenset(levels))
 
 
 def _sampled(runs: RowRuns, key: int, limit: int) -> NDArray[np.int32]:
@@ -109,7 +127,7 @@ def _shared_edges(
     sample: list[NDArray[Any]], find: Callable[[list[NDArray[Any]]], list[F64]], comm: Comm
 ) -> list[F64]:
     """Edges of every feature: each rank gets all values of its block and finds their edges."""
-    if comm.size == 1:
+    if comm.size == 1 or not sample:
         return find(sample)
     edges: list[F64] = []
     chunk = max(1, _CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size

@@ -1,8 +1,7 @@
-"""Any table becomes columns; labels, weights and query groups are checked.
+"""A table with its labels, weights and query groups, which are checked.
 
-Owns Dataset. Receives NumPy arrays, lists, pandas, polars, Arrow or SciPy sparse tables, and arrays
-on a GPU; returns a list of one-dimensional float32/float64 columns (views where the layout allows)
-with names. Columns on a GPU stay there.
+Owns Dataset. Receives any table (tables.py makes columns of it); categories are kept as the codes
+of their own levels until a training says which levels there are on all ranks.
 """
 
 from __future__ import annotations
@@ -13,56 +12,41 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
-from bitgrove.data.device_tables import device_table, is_on_gpu, on_host, take_rows
+from bitgrove.data.categories import choice_of
+from bitgrove.data.device_tables import beside, on_host, take_rows
 from bitgrove.data.given_rows import Queries
 from bitgrove.data.given_values import (
-    as_array,
-    as_numbers,
     checked_group,
     checked_label,
     checked_scores,
     checked_weight,
 )
-from bitgrove.data.lazy_tables import collected
+from bitgrove.data.levels import Levels, recoded, union
+from bitgrove.data.tables import (
+    Column,
+    Columns,
+    code_type,
+    default_names,
+    name_difference,
+    to_columns,
+)
 from bitgrove.errors import DataError, Problems
-
-Column = NDArray[Any]
-# Parts of the names of column types that are not numbers, or not real ones.
-_NO_NUMBERS = (
-    "cat", "dict", "str", "utf", "enum", "date", "time", "duration", "complex", "binary",
-    "period", "interval", "list",
-)  # fmt: skip
-# Rows are numbered by int32 in the partition.
-MAX_ROWS = 2**31 - 1
-
-
-def default_names(n_features: int) -> list[str]:
-    return [f"f{i}" for i in range(n_features)]
-
-
-def column_names(X: Any) -> list[str] | None:
-    """Names of a data frame or Arrow table; None for tables without names."""
-    if isinstance(X, Dataset):
-        return X.feature_names
-    if hasattr(X, "column_names"):
-        return [str(name) for name in X.column_names]
-    if hasattr(X, "columns") and not hasattr(X, "toarray"):
-        return [str(name) for name in X.columns]
-    return None
 
 
 class Dataset:
     """A table with labels, ready to be binned by train().
 
-    X: (n_rows, n_features) numbers; NaN and nulls are missing values. A rank's shard may have none.
+    X: (n_rows, n_features) numbers, and in data frames also text and categories; NaN and nulls are
+    missing values. A rank's shard may have no rows.
     label: one number per row, or several columns of them.
     weight: non-negative; rows of weight zero are left out of training.
     group: number of rows of each query, in row order (ranking); or qid: a query id for each row.
     init_score: scores that training starts from, one per row (and output), instead of a constant;
     predictions do not hold them. XGBoost `base_margin`.
     feature_names (LightGBM `feature_name`): of a table without names, or instead of its own.
+    categorical_feature: "auto" (columns of text or of a category type), or a list of names or
+    positions of columns that are categories, too, such as integer codes. None: none are.
     reference: another Dataset of the same features, whose names and bins this one shares.
     free_raw_data: understood, but the columns are kept.
     """
@@ -79,12 +63,14 @@ class Dataset:
         feature_names: Sequence[str] | None = None,
         feature_name: Sequence[str] | None = None,
         reference: Dataset | None = None,
+        categorical_feature: Any = "auto",
         free_raw_data: bool = True,
     ) -> None:
         problems = Problems()
         with problems.collect():
-            self.columns, found = to_columns(X)
             names = _given_names(feature_names, feature_name)
+            choice = choice_of(categorical_feature)
+            self.columns, found, self.levels = to_columns(X, choice, names)
             self.feature_names = _checked_names(names, found, self.n_features, reference)
         n_rows = len(self.columns[0]) if hasattr(self, "columns") else _n_rows_of(X)
         self.label = self.weight = self.group = self.init_score = None
@@ -132,6 +118,7 @@ class Dataset:
         n_rows = sum(d.n_rows for d in datasets)
         if n_rows > MAX_ROWS:
             raise DataError(f"X has {n_rows} rows; at most {MAX_ROWS} are allowed per shard")
+        datasets = _with_common_levels(datasets)
         columns = zip(*(d.columns for d in datasets), strict=True)
         joined = datasets[0]._with_rows([_joined(parts) for parts in columns])
         joined.label = _joined([d.label for d in datasets])
@@ -188,6 +175,34 @@ class Dataset:
         """A Dataset of the same features; LightGBM's name of `Dataset(X, label, reference=)`."""
         return Dataset(X, label, reference=self, **more)
 
+    def as_columns(self) -> Columns:
+        """What tables.to_columns makes of a Dataset."""
+        return Columns(
+            [on_host(column) for column in self.columns], self.feature_names, self.levels
+        )
+
+    def is_missing(self, feature: int) -> bool:
+        """Whether no row has a value: such a column may be one of numbers or of levels."""
+        column = on_host(self.columns[feature][:1])
+        if len(column) and not np.isnan(column[0]):
+            return False
+        return bool(np.isnan(on_host(self.columns[feature])).all())
+
+    def with_levels(self, levels: Mapping[int, Levels]) -> Dataset:
+        """The same rows, categories as the codes of these levels; others become missing."""
+        if all(self.levels.get(f) is wanted for f, wanted in levels.items()):
+            return self
+        columns = list(self.columns)
+        for f, wanted in levels.items():
+            here = self.levels.get(f)
+            if here is not None and here is not wanted:
+                new_code = wanted.find(self.feature_names[f], here)
+                codes = recoded(on_host(columns[f]), new_code, code_type(len(wanted)))
+                columns[f] = beside(codes, columns[f])
+        other = copy(self)
+        other.columns, other.levels, other.binned = columns, dict(levels), {}
+        return other
+
     def _with_rows(self, columns: list[Column]) -> Dataset:
         """The same features with other rows, whose label, weight, ... the caller sets."""
         other = copy(self)
@@ -207,78 +222,18 @@ def _joined(arrays: Sequence[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 or arrays[0] is None else np.concatenate(arrays)
 
 
-def to_columns(X: Any) -> tuple[list[Column], list[str] | None]:
-    """The columns of any table, as float32 or float64, and their names if it has some."""
-    if isinstance(X, Dataset):
-        return [on_host(column) for column in X.columns], X.feature_names
-    X = collected(X)
-    names = None if is_on_gpu(X) else column_names(X)
-    if is_on_gpu(X):
-        table = device_table(X)
-        columns = [table[:, feature] for feature in range(table.shape[1])]
-        if not columns:
-            raise DataError("X has 0 feature(s) while a minimum of 1 is required.")
-    elif names is not None:
-        columns = _frame_columns(X, names)
-        if not columns:
-            raise DataError("X has 0 feature(s) while a minimum of 1 is required.")
-    else:
-        columns = _array_columns(X)
-    if len(columns[0]) > MAX_ROWS:
-        raise DataError(f"X has {len(columns[0])} rows; at most {MAX_ROWS} are allowed per shard")
-    return columns, names
-
-
-def _array_columns(X: Any) -> list[Column]:
-    table = check_array(
-        as_numbers("X", X if hasattr(X, "toarray") else as_array("X", X)),
-        accept_sparse="csc",
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-        ensure_min_samples=0,  # a shard may be empty; train() counts the rows of all ranks
-        estimator="bitgrove",
-        input_name="X",
-    )
-    if hasattr(table, "toarray"):
-        table = np.asfortranarray(table.toarray())
-    return [table[:, feature] for feature in range(table.shape[1])]
-
-
-def _frame_columns(X: Any, names: list[str]) -> list[Column]:
-    if len(set(names)) != len(names):
-        raise DataError("X has two columns of the same name")
-    columns: list[Column] = []
-    problems = Problems()
-    for i, name in enumerate(names):
-        with problems.collect():
-            if hasattr(X, "iloc"):
-                series = X.iloc[:, i]
-            else:
-                series = X.column(i) if hasattr(X, "column_names") else X[name]  # Arrow, polars
-            columns.append(_numeric(name, series))
-    problems.report()
-    return columns
-
-
-def _numeric(name: str, series: Any) -> Column:
-    """One column of a data frame as float32 or float64, nulls as NaN."""
-    kind = str(getattr(series, "dtype", None) or getattr(series, "type", ""))
-    if any(word in kind.lower() for word in _NO_NUMBERS):
-        raise DataError(f"column {name!r} has type {kind}; numbers are needed (encode or drop it)")
-    if hasattr(series, "isna"):  # pandas: nullable types know how to fill
-        wanted = object if kind == "object" else _float_type(kind)
-        values = series.to_numpy(dtype=wanted, na_value=np.nan)
-    else:
-        values = np.asarray(series)
-    values = as_numbers(f"column {name!r}", values)
-    if values.ndim != 1:
-        raise DataError(f"column {name!r} has type {kind}; one number per row is needed")
-    return np.asarray(values.astype(_float_type(str(values.dtype)), copy=False))
-
-
-def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
-    narrow = {"float32", "float16", "float", "int8", "int16", "uint8", "uint16", "bool", "boolean"}
-    return np.float32 if kind.lower() in narrow else np.float64
+def _with_common_levels(datasets: Sequence[Dataset]) -> Sequence[Dataset]:
+    names = datasets[0].feature_names
+    features = sorted({f for d in datasets for f in d.levels})
+    for f, d in ((f, d) for f in features for d in datasets):
+        if f not in d.levels and not d.is_missing(f):
+            raise DataError(f"column {names[f]!r} is a category in some parts and not in others")
+    if not features:
+        return datasets
+    common = {
+        f: union(names[f], [d.levels[f] for d in datasets if f in d.levels]) for f in features
+    }
+    return [d.with_levels(common) for d in datasets]
 
 
 def _n_rows_of(X: Any) -> int:
@@ -310,7 +265,7 @@ def _checked_names(
             )
         names = reference.feature_names if names is None else names
         if names != reference.feature_names:
-            raise DataError(_name_difference(names, reference.feature_names))
+            raise DataError(name_difference(names, reference.feature_names))
     if names is None:
         return default_names(n_features)
     if len(names) != n_features:
@@ -318,37 +273,3 @@ def _checked_names(
     if len(set(names)) != len(names):
         raise DataError("feature_names: names must be unique")
     return names
-
-
-def rows_for_prediction(X: Any, feature_names: list[str]) -> NDArray[Any]:
-    """X as a C-contiguous float32/float64 table, its columns checked against the model's.
-
-    On a GPU it may have any strides."""
-    X = X if isinstance(X, np.ndarray) else collected(X)
-    names = None if is_on_gpu(X) else column_names(X)
-    n_features = len(feature_names)
-    if names is not None and names != feature_names:
-        nameless = feature_names == default_names(n_features)
-        # Such a model takes columns of any name, but those called f0, f1, ... must be in order.
-        if not nameless or set(names) & set(feature_names):
-            raise DataError(_name_difference(names, feature_names))
-    if is_on_gpu(X):
-        table = device_table(X)
-    elif type(X) in (np.ndarray, np.memmap) and X.ndim == 2 and X.dtype in (np.float32, np.float64):
-        table = np.ascontiguousarray(X)
-    else:
-        columns, _ = to_columns(X)
-        table = (
-            np.stack(columns, axis=1) if len(columns) == n_features else np.empty((0, len(columns)))
-        )
-    if table.shape[1] != n_features:
-        raise DataError(f"X has {table.shape[1]} features, but the model expects {n_features}")
-    return table
-
-
-def _name_difference(names: list[str], expected: list[str]) -> str:
-    missing = [name for name in expected if name not in set(names)]
-    extra = [name for name in names if name not in set(expected)]
-    if missing or extra:
-        return f"columns differ from training: missing {missing[:5]}, unexpected {extra[:5]}"
-    return "columns are the training columns in another order; reorder them as in training"

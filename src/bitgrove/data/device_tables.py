@@ -64,6 +64,14 @@ def on_host(values: Any) -> Any:
     return import_cupy().asnumpy(_view(values, "values")) if is_on_gpu(values) else values
 
 
+def beside(values: NDArray[Any], column: Any) -> Any:
+    """Host values where the column is."""
+    if not is_on_gpu(column):
+        return values
+    with column.device:
+        return import_cupy().asarray(values)
+
+
 def take_rows(column: Any, rows: NDArray[Any] | slice) -> Any:
     """The listed rows of a column, where the column is."""
     if isinstance(column, np.ndarray) or isinstance(rows, slice):

@@ -24,7 +24,7 @@ from bitgrove.callbacks import Callback
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
 from bitgrove.data.given_rows import Rows, pairs_of, same_rows, with_each
-from bitgrove.data.lazy_tables import collected
+from bitgrove.data.tables import collected
 from bitgrove.errors import DataError, ParameterError, Problems, UnknownParameterError
 from bitgrove.estimators.signature import docstring, main_names, make_init, table_of
 from bitgrove.machine.files import PathLike
@@ -56,6 +56,11 @@ _VALIDATION_FRACTION = Parameter(
     "away from training to judge it. Drawn by `random_state`, the same part of each class.",
     "Estimators", low_open=True, high=0.9, optional=True,
 )  # fmt: skip
+_CATEGORICAL_FEATURES = Parameter(
+    "categorical_features", "object", "auto",
+    "Which columns are categories: 'auto' (text and category types of data frames), a list of "
+    "names or positions, or None. LightGBM `categorical_feature`.", "Estimators", optional=True,
+)  # fmt: skip
 # What fit() may be given under another name, as in XGBoost.
 _FIT_SPELLINGS = {
     "sample_weight_eval_set": "eval_sample_weight",
@@ -69,7 +74,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     """From tables and targets to a model and its fitted attributes."""
 
     own_parameters: ClassVar[tuple[Parameter, ...]] = (
-        _IMPORTANCE_TYPE, _WARM_START, _VALIDATION_FRACTION,
+        _IMPORTANCE_TYPE, _WARM_START, _VALIDATION_FRACTION, _CATEGORICAL_FEATURES,
     )  # fmt: skip
     parameters: ClassVar[Mapping[str, Parameter]] = {}
 
@@ -319,6 +324,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             group=group,
             init_score=rows.init_score,
             feature_names=names or rows.names,
+            categorical_feature=self.categorical_features,
         )
 
     def _target(self, y: Any) -> Array:
@@ -327,10 +333,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
         X = X if isinstance(X, np.ndarray) else collected(X)
-        if hasattr(X, "columns") or is_on_gpu(X):
+        if hasattr(X, "columns") or is_on_gpu(X) or self._holds_categories(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")
         return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=False)
+
+    def _holds_categories(self, X: Any) -> bool:
+        """An array of objects, some columns of which are listed as categories."""
+        listed = self.categorical_features
+        is_listed = listed is not None and not isinstance(listed, str)
+        return is_listed and getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U", "T")
 
     def _learn_label(self, target: Array, weight: Array | None) -> Array:
         return self._label(target)

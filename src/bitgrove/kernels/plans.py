@@ -25,6 +25,7 @@ HISTOGRAM_PART = _DTYPES["HistogramPart"]
 BINNED_SPLIT = _DTYPES["BinnedSplit"]
 FOREST_SPLIT = _DTYPES["ForestSplit"]
 
+SUBSET: int = _core.constants["SUBSET"]  # `bin` of a split by a set of bins
 MAGNITUDE_SHIFT: int = _core.constants["MAGNITUDE_SHIFT"]
 MAGNITUDE_BUCKETS: int = _core.constants["MAGNITUDE_BUCKETS"]
 SQUARED_ERROR_UNITS: int = _core.constants["SQUARED_ERROR_UNITS"]

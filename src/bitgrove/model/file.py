@@ -13,12 +13,14 @@ import reprlib
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bitgrove.errors import ModelFormatError
+from bitgrove.model import category_file
+from bitgrove.model.forest_checks import check_forest, refuse
 from bitgrove.model.tree import Tree
 from bitgrove.params import DEFAULTS_VERSION, changed_params, complete_params
 
@@ -84,17 +86,22 @@ _SECTION_TYPES: dict[str, tuple[type, ...]] = {
 def encode(model: Model) -> bytes:
     """The model's bytes. What `decode` would refuse is refused here already."""
     arrays = _arrays_of(model)
-    sections, _ = _layout(model.n_outputs, len(model.trees), len(arrays["feature"]))
-    _check_forest(arrays, model.n_features)
+    categories, of_categories = category_file.described(model)
+    arrays |= of_categories
+    n_splits = len(arrays["feature"])
+    sections, _ = _layout(model.n_outputs, len(model.trees), n_splits, categories)
+    check_forest(arrays, model.n_columns)
+    category_file.check_sets(arrays, model.encoder)
     header = _canonical_json(
         {
+            **({"categories": categories} if categories else {}),
             "best_iteration": model.best_iteration,
             "classes": model.classes,
             "classes_dtype": model.classes_dtype,
             "defaults": DEFAULTS_VERSION,
             "feature_names": model.feature_names,
             "n_outputs": model.n_outputs,
-            "n_splits": len(arrays["feature"]),
+            "n_splits": n_splits,
             "n_trees": len(model.trees),
             "objective": model.objective,
             "params": changed_params(model.params),
@@ -103,7 +110,7 @@ def encode(model: Model) -> bytes:
     )
     _parse_header(header, VERSION)
     parts: list[bytes | memoryview] = [_PREAMBLE.pack(MAGIC, VERSION, len(header)) + header]
-    parts += [arrays[section.name].data.cast("B") for section in _SECTIONS]
+    parts += [arrays[section["name"]].data.cast("B") for section in sections]
     checksum = hashlib.sha256()
     pieces = [piece for part in parts for piece in (part, bytes(_gap(len(part))))]
     for piece in pieces:
@@ -119,10 +126,14 @@ def decode(data: bytes | bytearray | memoryview) -> Model:
     version, header_bytes, payload = _open(content)
     header = _parse_header(header_bytes, version)
     arrays = _arrays_in(payload, header)
-    _check_forest(arrays, len(header["feature_names"]))
+    n_features = len(header["feature_names"])
+    encoder = category_file.encoder_of(header.get("categories"), arrays, n_features)
+    check_forest(arrays, n_features if encoder is None else encoder.n_columns)
+    category_file.check_sets(arrays, encoder)
     return Model(
         objective=header["objective"],
         trees=_trees_of(arrays),
+        encoder=encoder,
         base_score=arrays["base_score"],
         feature_names=header["feature_names"],
         params=_params_in(header),
@@ -135,7 +146,7 @@ def decode(data: bytes | bytearray | memoryview) -> Model:
 def check_magic(start: bytes) -> None:
     """Refuse a file by its first bytes, before the rest is read."""
     if start != MAGIC:
-        _refuse("not a bitgrove model file (it does not begin with 'BITGROVE')")
+        refuse("not a bitgrove model file (it does not begin with 'BITGROVE')")
 
 
 def _gap(size: int) -> int:
@@ -143,27 +154,23 @@ def _gap(size: int) -> int:
     return -size % _ALIGNMENT
 
 
-def _refuse(what: str) -> NoReturn:
-    raise ModelFormatError(what)
-
-
 def _open(data: bytes) -> tuple[int, bytes, memoryview]:
     """Check the envelope; give the format's version, the header's bytes and the payload."""
     check_magic(data[: len(MAGIC)])
     if len(data) < _PREAMBLE.size + _CHECKSUM_BYTES:
-        _refuse(f"cut off: only {len(data)} bytes")
+        refuse(f"cut off: only {len(data)} bytes")
     _, version, header_size = _PREAMBLE.unpack_from(data)
     if not 1 <= version <= VERSION:
-        _refuse(f"format version {version} is unknown; this bitgrove reads 1 to {VERSION}")
+        refuse(f"format version {version} is unknown; this bitgrove reads 1 to {VERSION}")
     body = memoryview(data)[:-_CHECKSUM_BYTES]
     if hashlib.sha256(body).digest() != data[-_CHECKSUM_BYTES:]:
-        _refuse("checksum mismatch: the file is damaged or cut off")
+        refuse("checksum mismatch: the file is damaged or cut off")
     header_end = _PREAMBLE.size + header_size
     payload_start = header_end + _gap(header_end)
     if payload_start > len(body):
-        _refuse(f"a header of {header_size} bytes does not fit into the file")
+        refuse(f"a header of {header_size} bytes does not fit into the file")
     if any(body[header_end:payload_start]):
-        _refuse("the padding after the header is not zero")
+        refuse("the padding after the header is not zero")
     return version, bytes(body[_PREAMBLE.size : header_end]), body[payload_start:]
 
 
@@ -181,13 +188,13 @@ def _canonical_json(value: object) -> bytes:
 def _parse_header(data: bytes, version: int) -> dict[str, Any]:
     """The header, of its version's keys and types, in the only spelling that is allowed."""
     if len(data) > MAX_HEADER_BYTES:
-        _refuse(f"a header of {len(data)} bytes is over the limit of {MAX_HEADER_BYTES}")
+        refuse(f"a header of {len(data)} bytes is over the limit of {MAX_HEADER_BYTES}")
     try:
         header = json.loads(
             data.decode("ascii"),
             object_pairs_hook=_unique_keys,
             parse_int=_parse_int,
-            parse_constant=lambda name: _refuse(f"the header holds {name}"),
+            parse_constant=lambda name: refuse(f"the header holds {name}"),
         )
     except ModelFormatError:
         raise
@@ -195,9 +202,11 @@ def _parse_header(data: bytes, version: int) -> dict[str, Any]:
         raise ModelFormatError(f"the header is not JSON: {error}") from error
     later = ("defaults",) if version == 1 else ()
     types = {key: kinds for key, kinds in _HEADER_TYPES.items() if key not in later}
+    if version > 1 and isinstance(header, dict) and "categories" in header:
+        types["categories"] = (dict,)
     _check_types("the header", header, types)
     if _canonical_json(header) != data:
-        _refuse("the header is not canonical JSON (sorted keys, no spaces, ASCII)")
+        refuse("the header is not canonical JSON (sorted keys, no spaces, ASCII)")
     return dict(header)
 
 
@@ -205,9 +214,9 @@ def _params_in(header: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters. Version 1 of the format wrote them out, and had version 1 of the defaults."""
     params, version = header["params"], header.get("defaults", 1)
     if not 1 <= version <= DEFAULTS_VERSION:
-        _refuse(f"defaults {version} are unknown; this bitgrove knows 1 to {DEFAULTS_VERSION}")
+        refuse(f"defaults {version} are unknown; this bitgrove knows 1 to {DEFAULTS_VERSION}")
     if "defaults" in header and (same := params.keys() - changed_params(params, version)):
-        _refuse(f"the header spells out defaults: {reprlib.repr(sorted(same))}")
+        refuse(f"the header spells out defaults: {reprlib.repr(sorted(same))}")
     return complete_params(params, version)
 
 
@@ -215,31 +224,33 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        _refuse(f"the header has the key {reprlib.repr(twice)} twice")
+        refuse(f"the header has the key {reprlib.repr(twice)} twice")
     return unique
 
 
 def _parse_int(text: str) -> int:
     if len(text) > _MAX_INT_DIGITS:
-        _refuse(f"the header holds an integer of {len(text)} digits")
+        refuse(f"the header holds an integer of {len(text)} digits")
     return int(text)
 
 
 def _check_types(what: str, value: object, types: Mapping[str, tuple[type, ...]]) -> None:
     if not isinstance(value, dict):
-        _refuse(f"{what} is not an object")
+        refuse(f"{what} is not an object")
     if missing := types.keys() - value.keys():
-        _refuse(f"{what} lacks {', '.join(sorted(missing))}")
+        refuse(f"{what} lacks {', '.join(sorted(missing))}")
     if unknown := value.keys() - types.keys():
-        _refuse(f"{what} has unknown keys: {reprlib.repr(sorted(unknown))}")
+        refuse(f"{what} has unknown keys: {reprlib.repr(sorted(unknown))}")
     for key, allowed in types.items():
         if type(value[key]) not in allowed:  # exact: True is not a count
-            _refuse(
+            refuse(
                 f"{what}: {key} is {reprlib.repr(value[key])}, not of type {allowed[0].__name__}"
             )
 
 
-def _layout(n_outputs: int, n_trees: int, n_splits: int) -> tuple[list[dict[str, Any]], int]:
+def _layout(
+    n_outputs: int, n_trees: int, n_splits: int, categories: Mapping[str, Any] | None = None
+) -> tuple[list[dict[str, Any]], int]:
     """The only possible section list for these counts, and the payload's size (exact integers)."""
     counts = {
         "output": n_outputs,
@@ -249,9 +260,10 @@ def _layout(n_outputs: int, n_trees: int, n_splits: int) -> tuple[list[dict[str,
     }
     sections: list[dict[str, Any]] = []
     offset = 0
-    for name, dtype, per in _SECTIONS:
-        sections.append({"name": name, "dtype": dtype, "shape": [counts[per]], "offset": offset})
-        size = np.dtype(dtype).itemsize * counts[per]
+    lengths = [(name, dtype, counts[per]) for name, dtype, per in _SECTIONS]
+    for name, dtype, length in [*lengths, *category_file.sections(categories)]:
+        sections.append({"name": name, "dtype": dtype, "shape": [length], "offset": offset})
+        size = np.dtype(dtype).itemsize * length
         offset += size + _gap(size)
     return sections, offset
 
@@ -261,17 +273,19 @@ def _arrays_in(payload: memoryview, header: Mapping[str, Any]) -> Arrays:
     counts = {name: header[name] for name in ("n_outputs", "n_trees", "n_splits")}
     for name, count in counts.items():
         if count < 0:
-            _refuse(f"{name} is {count}")
-    expected, size = _layout(**counts)
+            refuse(f"{name} is {count}")
+    categories = header.get("categories")
+    category_file.check_description(categories, len(header["feature_names"]))
+    expected, size = _layout(**counts, categories=categories)
     _check_sections(header["sections"], expected)
     if len(payload) != size:
-        _refuse(f"the payload has {len(payload)} bytes, its sections need {size}")
+        refuse(f"the payload has {len(payload)} bytes, its sections need {size}")
     arrays: Arrays = {}
     for entry in expected:
         dtype, offset, length = np.dtype(entry["dtype"]), entry["offset"], entry["shape"][0]
         end = offset + length * dtype.itemsize
         if any(payload[end : end + _gap(end)]):
-            _refuse(f"section {entry['name']}: the padding after it is not zero")
+            refuse(f"section {entry['name']}: the padding after it is not zero")
         view: Array = np.ndarray(length, dtype, buffer=payload, offset=offset)
         arrays[entry["name"]] = view.astype(dtype.newbyteorder("="), copy=False)
     return arrays
@@ -284,12 +298,12 @@ def _check_sections(given: Sequence[object], expected: Sequence[Mapping[str, Any
         for key in ("name", "dtype", "shape", "offset"):
             # As JSON, because 1 == True == 1.0 in Python.
             if _canonical_json(entry[key]) != _canonical_json(wanted[key]):
-                _refuse(
+                refuse(
                     f"section {index} ({wanted['name']}): {key} is {reprlib.repr(entry[key])}, "
                     f"expected {wanted[key]!r}"
                 )
     if len(given) != len(expected):
-        _refuse(f"there are {len(given)} sections, expected {len(expected)}")
+        refuse(f"there are {len(given)} sections, expected {len(expected)}")
 
 
 def _arrays_of(model: Model) -> Arrays:
@@ -303,7 +317,7 @@ def _arrays_of(model: Model) -> Arrays:
     for name, dtype, per in _SECTIONS[len(arrays) :]:
         parts = [np.asarray(getattr(tree, name)) for tree in model.trees]
         if [part.shape[0] for part in parts] != lengths[per]:
-            _refuse(f"a tree's {name} array does not have one value per {per}")
+            refuse(f"a tree's {name} array does not have one value per {per}")
         try:
             arrays[name] = np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="safe")
         except (TypeError, ValueError) as error:
@@ -319,69 +333,6 @@ def _trees_of(arrays: Arrays) -> list[Tree]:
         if per in ends:
             spans = zip([0, *ends[per]], ends[per], strict=False)
             parts[name] = [arrays[name][start:end] for start, end in spans]
+    parts["left_bins"] = category_file.sets_by_tree(arrays, n_splits)
     fields = zip(*parts.values(), strict=True)
     return [Tree(**dict(zip(parts, values, strict=True))) for values in fields]
-
-
-def _check_forest(arrays: Arrays, n_features: int) -> None:
-    """Refuse trees that a prediction could not walk safely; checks whole arrays at a time."""
-    n_splits = arrays["tree_splits"].astype(np.int64)
-    if (n_splits < 0).any():
-        _refuse(f"tree {int(np.argmin(n_splits))} has a negative number of splits")
-    if int(n_splits.sum()) != len(arrays["feature"]):
-        _refuse(f"the trees have {n_splits.sum()} splits, expected {len(arrays['feature'])}")
-    if not np.isfinite(arrays["base_score"]).all():
-        _refuse("a base score is not finite")
-    feature, gain = arrays["feature"], arrays["gain"]
-    is_known = (feature >= 0) & (feature < n_features)
-    _require("split", is_known, n_splits, f"feature is not in 0..{n_features - 1}")
-    _require("split", ~np.isnan(arrays["threshold"]), n_splits, "threshold is NaN")
-    _require("split", arrays["default_left"] <= 1, n_splits, "default_left is neither 0 nor 1")
-    _require("split", np.isfinite(gain), n_splits, "gain is not finite")
-    _require("split", gain >= 0, n_splits, "gain is negative")
-    _require("leaf", np.isfinite(arrays["leaf_value"]), n_splits, "value is not finite")
-    for per in ("split", "leaf"):
-        _require(per, arrays[f"{per}_rows"] >= 0, n_splits, "number of rows is negative")
-        _require(per, np.isfinite(arrays[f"{per}_hess"]), n_splits, "hessian sum is not finite")
-    _check_children(arrays["left"], arrays["right"], n_splits)
-
-
-def _check_children(left: Array, right: Array, n_splits: Array) -> None:
-    """Each tree has 2s children for s - 1 splits below its root and s + 1 leaves.
-
-    So when all children exist and no two are the same, every node but the root has exactly one
-    parent; and when child splits come after their parents, there is no cycle.
-    """
-    n_nodes = 2 * len(left) + len(n_splits)
-    index = np.int32 if n_nodes < 2**31 else np.int64  # half the memory for all but giant forests
-    first_split = np.cumsum(n_splits) - n_splits
-    first_leaf = len(left) + first_split + np.arange(len(n_splits))
-    split_base = np.repeat(first_split.astype(index), n_splits)
-    leaf_base = np.repeat(first_leaf.astype(index), n_splits)
-    size = np.repeat(n_splits.astype(index), n_splits)
-    own = np.arange(len(left), dtype=index) - split_base
-    nodes = []
-    for side, child in (("left", left), ("right", right)):
-        exists = (child < size) & (~child <= size)
-        _require("split", exists, n_splits, f"{side} child does not exist")
-        is_later = (child < 0) | (child > own)
-        _require("split", is_later, n_splits, f"{side} child does not come after its parent")
-        nodes.append(np.where(child >= 0, split_base + child, leaf_base + ~child))
-    has_parent = np.zeros(n_nodes, np.bool_)
-    has_parent[nodes[0]] = True
-    has_parent[nodes[1]] = True
-    if np.count_nonzero(has_parent) != 2 * len(left):
-        n_parents = np.bincount(np.concatenate(nodes))
-        for side, node in zip(("left", "right"), nodes, strict=True):
-            _require("split", n_parents[node] == 1, n_splits, f"{side} child has two parents")
-
-
-def _require(per: str, ok: Array, n_splits: Array, what: str) -> None:
-    """Name the first split or leaf that is not ok."""
-    if ok.all():
-        return
-    index = int(np.argmin(ok))
-    ends = np.cumsum(n_splits if per == "split" else n_splits + 1)
-    tree = int(np.searchsorted(ends, index, side="right"))
-    start = int(ends[tree - 1]) if tree else 0
-    _refuse(f"tree {tree}, {per} {index - start}: {what}")

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bitgrove.data.dataset import Dataset, column_names, default_names, rows_for_prediction
+from bitgrove.data.dataset import Dataset
+from bitgrove.data.encoder import Encoder
+from bitgrove.data.prediction_rows import rows_for_prediction
+from bitgrove.data.tables import column_names, default_names
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.machine.files import PathLike, write_atomically
@@ -53,6 +56,7 @@ class Model(OtherNames):
     `classes` are the labels behind the outputs, `classes_dtype` the NumPy dtype they came in.
     `params` are all that shape the model; those not given have their defaults.
     `best_iteration` is set by early stopping: predictions use that many iterations.
+    `encoder` knows the levels of categories, None without categories.
     `info` is what training measured; it is not part of the file, so a loaded model has None.
     """
 
@@ -67,6 +71,7 @@ class Model(OtherNames):
         best_iteration: int | None = None,
         *,
         classes_dtype: str | None = None,
+        encoder: Encoder | None = None,
         info: TrainInfo | None = None,
     ) -> None:
         self.objective = objective
@@ -76,6 +81,7 @@ class Model(OtherNames):
         self.params = complete_params(params)
         self.classes, self.classes_dtype = plain_classes(classes, classes_dtype)
         self.best_iteration = None if best_iteration is None else operator.index(best_iteration)
+        self.encoder = encoder
         self.info = info
         self._forest: Any = None
         self._device_forests: dict[str, Any] = {}
@@ -99,6 +105,11 @@ class Model(OtherNames):
         return len(self.feature_names)
 
     @property
+    def n_columns(self) -> int:
+        """Columns that the trees see: more than features where a category has statistics."""
+        return self.n_features if self.encoder is None else self.encoder.n_columns
+
+    @property
     def n_iterations(self) -> int:
         """Boosting rounds; each has one tree per output."""
         return len(self.trees) // self.n_outputs
@@ -107,7 +118,7 @@ class Model(OtherNames):
     def forest(self) -> Any:
         """All trees in flat arrays, made once."""
         if self._forest is None:
-            self._forest = make_forest(self.trees, self.n_features)
+            self._forest = make_forest(self.trees, self.n_columns)
         return self._forest
 
     def class_labels(self) -> npt.NDArray[Any] | None:
@@ -171,7 +182,7 @@ class Model(OtherNames):
     ) -> npt.NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree: (n_rows, n_trees)."""
         part, n_used = self._part(start_iteration, num_iteration)
-        rows = rows_for_prediction(X, self.feature_names)
+        rows = rows_for_prediction(X, self.feature_names, self.encoder)
         n_trees = n_used * self.n_outputs
         return predict_leaves(part.forest, rows, checked_n_jobs(n_jobs))[:, :n_trees]
 
@@ -179,7 +190,10 @@ class Model(OtherNames):
         self, X: Any, *, raw_score: bool = False, n_jobs: int | None = None
     ) -> Iterator[npt.NDArray[np.float64]]:
         """What `predict` says after each iteration, up to the best one; on the CPU."""
-        rows, n_threads = rows_for_prediction(X, self.feature_names), checked_n_jobs(n_jobs)
+        rows, n_threads = (
+            rows_for_prediction(X, self.feature_names, self.encoder),
+            checked_n_jobs(n_jobs),
+        )
         link = IDENTITY if raw_score else self._objective.link
         scores = predict_scores(self.forest, rows, self.base_score, 0, n_threads)
         for iteration in range(self._n_used(None)):
@@ -203,7 +217,8 @@ class Model(OtherNames):
             raise ParameterError(f"kind={kind!r}: allowed are 'gain' and 'split'")
         importance = np.zeros(self.n_features)
         for tree in self.trees[: self._n_used(num_iteration) * self.n_outputs]:
-            np.add.at(importance, tree.feature, tree.gain if kind == "gain" else 1.0)
+            feature = tree.feature if self.encoder is None else self.encoder.sources[tree.feature]
+            np.add.at(importance, feature, tree.gain if kind == "gain" else 1.0)
         return importance
 
     def __getitem__(self, iterations: slice) -> Model:
@@ -325,7 +340,7 @@ class Model(OtherNames):
     ) -> Any:
         """Scores after the link; of the kind (CuPy or NumPy) that X is of."""
         gpu = choose_gpu(X, device)
-        rows = rows_for_prediction(X, self.feature_names)
+        rows = rows_for_prediction(X, self.feature_names, self.encoder)
         if gpu is not None:
             found = self._device_forest(gpu).predict(rows, n_used * self.n_outputs, link)
             return found if self.n_outputs > 1 else found[:, 0]

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from bitgrove.arithmetic.fixed_point import to_float, to_units, unit_exponent
 from bitgrove.arithmetic.selection import weighted_quantile
-from bitgrove.data.dataset import Dataset, rows_for_prediction
+from bitgrove.data.dataset import Dataset
+from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.predict import predict_leaves
@@ -46,7 +47,7 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     n_total = int(comm.allreduce_sum(np.array([dataset.n_rows], dtype=np.int64))[0])
     if n_total == 0:
         raise DataError("refit: there are no rows")
-    rows = rows_for_prediction(dataset, model.feature_names)
+    rows = rows_for_prediction(dataset, model.feature_names, model.encoder)
     scores = np.repeat(model.base_score[:, None], dataset.n_rows, axis=1)
     trees: list[Tree] = []
     for iteration in range(model.n_iterations):

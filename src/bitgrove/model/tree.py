@@ -7,7 +7,7 @@ and make_forest (all trees in the layout of the prediction kernels).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,17 @@ from bitgrove.kernels.plans import BINNED_SPLIT, Records, records
 from bitgrove.machine.simd import simd_level
 
 
+def no_sets() -> NDArray[np.uint64]:
+    return np.zeros((0, 4), dtype=np.uint64)
+
+
 @dataclass(frozen=True, eq=False)
 class Tree:
     """A row goes left iff x <= threshold; a missing value goes left iff default_left.
+
+    left_bins is (n_splits, 4), 256 bits for each split, or has no rows. A split with a bit set is
+    one by a subset: levels (numbered as in training) go left iff their bit is set; the bit after
+    the last level, that of missing and unseen ones, says the same as default_left.
 
     Children: >= 0 is a split of this tree, < 0 is ~leaf. Split 0 is the root; a child split has a
     larger index than its parent. A tree without splits is the single leaf 0. Leaf values include
@@ -39,6 +47,14 @@ class Tree:
     leaf_value: NDArray[np.float64]
     leaf_rows: NDArray[np.int64]
     leaf_hess: NDArray[np.float64]
+    left_bins: NDArray[np.uint64] = field(default_factory=no_sets)
+
+    @property
+    def by_subset(self) -> NDArray[np.bool_]:
+        """Which splits send the levels of a set left."""
+        if len(self.left_bins) == 0:
+            return np.zeros(self.n_splits, dtype=np.bool_)
+        return np.asarray(self.left_bins.any(axis=1))
 
     @property
     def n_splits(self) -> int:
@@ -59,6 +75,7 @@ class Tree:
             bin=self.split_bin,
             missing_bin=missing_bin[self.feature],
             default_left=self.default_left,
+            by_subset=self.by_subset,
         )
 
 
@@ -66,6 +83,15 @@ def concatenate(trees: Sequence[Tree], name: str, dtype: str) -> NDArray[Any]:
     """One array of all trees, end to end."""
     parts = [getattr(tree, name) for tree in trees]
     return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
+
+
+def all_sets(trees: Sequence[Tree]) -> NDArray[np.uint64]:
+    """left_bins of all trees, end to end; no rows if none has a split by a subset."""
+    if not any(len(tree.left_bins) for tree in trees):
+        return no_sets()
+    empty = [np.zeros((tree.n_splits, 4), dtype=np.uint64) for tree in trees]
+    parts = [t.left_bins if len(t.left_bins) else e for t, e in zip(trees, empty, strict=True)]
+    return np.concatenate(parts)
 
 
 def make_forest(trees: Sequence[Tree], n_features: int, simd: int | None = None) -> Any:
@@ -80,6 +106,7 @@ def make_forest(trees: Sequence[Tree], n_features: int, simd: int | None = None)
         feature=concatenate(trees, "feature", "i4"),
         threshold=concatenate(trees, "threshold", "f8"),
         default_left=concatenate(trees, "default_left", "u1"),
+        left_bins=all_sets(trees),
         left=concatenate(trees, "left", "i4"),
         right=concatenate(trees, "right", "i4"),
         leaf_value=concatenate(trees, "leaf_value", "f8"),

@@ -30,7 +30,7 @@ def _default_metrics() -> str:
 CORE, SHAPE, SAMPLING = "Core", "Tree shape and regularization", "Sampling"
 BINNING, QUANTIZED, OBJECTIVE = "Binning", "Quantized training", "Objective details"
 EVALUATION, EXECUTION = "Evaluation and early stopping", "Execution"
-DISTRIBUTED = "Several ranks"
+CATEGORIES, DISTRIBUTED = "Categories", "Several ranks"
 
 
 # fmt: off
@@ -114,6 +114,23 @@ class TrainParams:
         "Rows looked at to place the bin edges; all of them when the data has fewer. Raise it when "
         "rare values matter. LightGBM `bin_construct_sample_cnt`.",
         "bin_construct_sample_cnt subsample_for_bin", low=1, high=MANY)
+    cat_smooth: float = _row("float", 10.0, CATEGORIES,
+        "Levels of a category are sorted by gradient / (hessian + `cat_smooth`): rare levels come "
+        "to the middle and are split off last. As in LightGBM.")
+    cat_l2: float = _row("float", 10.0, CATEGORIES,
+        "L2 penalty added to `reg_lambda` in the gain of a split by a subset of levels, which is "
+        "chosen among many. Not paid by splits of one level against the rest. As in LightGBM.",
+        )
+    max_cat_threshold: int = _row("int", 32, CATEGORIES,
+        "Most levels on the smaller side of a split. Raise it for categories with many levels that "
+        "each have many rows. As in LightGBM.", low=1, high=255)
+    max_cat_to_onehot: int = _row("int", 4, CATEGORIES,
+        "Categories of at most this many levels (the missing one counted) are split one level "
+        "against the rest. As in LightGBM.", low=1, high=255)
+    min_data_per_group: int = _row("int", 100, CATEGORIES,
+        "Fewest rows by which the next subset that is tried is larger, and fewest on the other "
+        "side. Counted as a share of the hessian, as `min_child_samples` is. As in LightGBM.",
+        low=1, high=MANY)
     gradient_bits: int | None = _row("int", 4, QUANTIZED,
         "Bits of the integers that gradients are rounded to. 2 and 3 are fastest, 4 rarely loses "
         "accuracy, 8 is close to full precision; None trains with about 24 bits. LightGBM's "

@@ -8,6 +8,7 @@ which Comm it runs on.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,8 +28,10 @@ from bitgrove.backends.base import (
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
+from bitgrove.data.encoder import Encoder
 from bitgrove.data.row_ids import RowRuns, number_rows
 from bitgrove.data.sampling import feature_sample, rounding_key, row_sample
+from bitgrove.data.statistics import FirstGradients
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import DataError, DataTypeError, ParameterError
@@ -38,6 +41,7 @@ from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
 from bitgrove.training.continuing import check_continues, raw_scores, shared_model
+from bitgrove.training.encoding import fit_encoder, with_agreed_levels
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
@@ -87,7 +91,8 @@ class Booster:
         self.params, self.comm, self.info = params, comm, TrainInfo()
         if not isinstance(train_set, Dataset):
             raise DataTypeError(f"train_set must be a Dataset, got {type(train_set).__name__}")
-        self.dataset = dataset = agree(comm, params, train_set).without_zero_weights()
+        dataset = agree(comm, params, train_set).without_zero_weights()
+        self.dataset = dataset = with_agreed_levels(dataset, comm)
         self.objective = make_objective(params, dataset, comm)
         label, group = dataset.label, dataset.group
         assert label is not None
@@ -99,7 +104,6 @@ class Booster:
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
-        self.matrix = bin_training_set(dataset, self.backend, params, comm, self.runs)
         self.targets = make_targets(self.backend, self.objective, label, weight, group)
         self.init_model = shared_model(init_model, comm, "init_model")
         if self.init_model is None:
@@ -108,6 +112,9 @@ class Booster:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
         self.scores = self.start_scores(dataset)
+        self.encoder, self.matrix = bin_training_set(
+            dataset, self.backend, params, comm, self.runs, self._first_gradients
+        )
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -126,6 +133,11 @@ class Booster:
         if dataset.init_score is not None:
             raise DataError("init_score: not together with init_model")
         return self.backend.upload(raw_scores(self.init_model, dataset, self.params.n_jobs))
+
+    def _first_gradients(self) -> FirstGradients:
+        found = self.backend.gradients(self.objective, self.scores, self.targets)
+        hess = None if found.hess is None else self.backend.download(found.hess)
+        return FirstGradients(self.backend.download(found.grad), hess)
 
     def boost(self, iteration: int) -> list[Tree]:
         """One iteration: a tree for each output; those of init_model are counted."""
@@ -151,7 +163,8 @@ class Booster:
         key = rounding_key(params.random_state, number)
         quantized = quantize(backend, gradients, params, key, self.runs, self.comm)
         rows = backend.select_rows(self.runs, sample)
-        seen = TreeSample(rows, feature_sample(params, number, self.dataset.n_features))
+        n_columns = self.matrix.mapper.n_features
+        seen = TreeSample(rows, feature_sample(params, number, n_columns))
         widths = WidthPlan(quantized, self.n_total)
         grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
         level = self.objective.output(output).leaf_level
@@ -199,6 +212,7 @@ class Booster:
             feature_names=self.dataset.feature_names,
             params=model_params(self.params),
             best_iteration=best_iteration,
+            encoder=self.encoder,
             info=self.info,
         )
 
@@ -245,35 +259,51 @@ def start_scores(
 
 
 def bin_training_set(
-    dataset: Dataset, backend: Backend, params: TrainParams, comm: Comm, runs: RowRuns
-) -> BinnedMatrix:
+    dataset: Dataset,
+    backend: Backend,
+    params: TrainParams,
+    comm: Comm,
+    runs: RowRuns,
+    first_gradients: Callable[[], FirstGradients] | None = None,
+) -> tuple[Encoder | None, BinnedMatrix]:
     """Finds edges and bins the rows; kept on the Dataset, so that a second training reuses it.
 
-    Not so for a shard: its edges belong to the rows of all ranks, which may be others next time.
+    Not so for a shard, whose edges belong to the rows of all ranks, which may be others next time;
+    nor for categories of many levels, which need first_gradients.
     """
-    if dataset.reference is not None:
+    # Statistics of many levels are made of a Dataset's own labels, so they cannot be shared.
+    has_statistics = any(len(v) > params.max_bin for v in dataset.levels.values())
+    if dataset.reference is not None and not has_statistics:
         if comm.size > 1:
             raise DataError("reference: a shard of several ranks cannot have one")
         return _bin_like_reference(dataset, backend, params)
     require_device(dataset.device, backend.name)
     key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
     if comm.size == 1 and key in dataset.binned:
-        return dataset.binned[key]
-    mapper = fit_edges(dataset.columns, backend.find_edges, params, runs, comm)
-    matrix = backend.bin_columns(dataset.columns, mapper)
+        found: tuple[Encoder | None, BinnedMatrix] = dataset.binned[key]
+        return found
+    encoder, columns = fit_encoder(dataset, params, first_gradients, runs, comm)
+    n_levels = {} if encoder is None else encoder.n_levels
+    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, n_levels)
+    matrix = backend.bin_columns(columns, mapper)
     matrix.prepare(mapper.with_missing(comm.allreduce_max(matrix.missing)))
-    if comm.size == 1:
-        dataset.binned[key] = matrix
-    return matrix
+    if comm.size == 1 and (encoder is None or not encoder.statistics):
+        dataset.binned[key] = (encoder, matrix)
+    return encoder, matrix
 
 
-def _bin_like_reference(dataset: Dataset, backend: Backend, params: TrainParams) -> BinnedMatrix:
+def _bin_like_reference(
+    dataset: Dataset, backend: Backend, params: TrainParams
+) -> tuple[Encoder | None, BinnedMatrix]:
     """Bins the rows with the edges of the Dataset that they share them with."""
     assert dataset.reference is not None
     origin, comm = dataset.reference.without_zero_weights(), SoloComm()
     runs, _ = number_rows(comm, origin.n_rows, None)
-    mapper = bin_training_set(origin, backend, params, comm, runs).mapper
+    encoder, like = bin_training_set(origin, backend, params, comm, runs)
     require_device(dataset.device, backend.name)
-    matrix = backend.bin_columns(dataset.columns, mapper)
-    matrix.prepare(mapper.with_missing(matrix.missing))
-    return matrix
+    columns = dataset.columns
+    if encoder is not None:
+        columns = encoder.encode(columns, dataset.levels, dataset.feature_names)
+    matrix = backend.bin_columns(columns, like.mapper)
+    matrix.prepare(like.mapper.with_missing(matrix.missing))
+    return encoder, matrix

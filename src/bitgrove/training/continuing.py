@@ -51,6 +51,9 @@ def check_continues(model: Model, objective: Objective, dataset: Dataset) -> Non
         )
     if model.feature_names != dataset.feature_names:
         raise DataError("init_model has other features than the training set")
+    if model.encoder is not None or dataset.levels:
+        # Its trees know the codes of its own levels, the new trees would know others.
+        raise DataError("init_model: training with categories cannot go on from a model yet")
 
 
 def raw_scores(model: Model, dataset: Dataset, n_jobs: int | None) -> NDArray[np.float64]:

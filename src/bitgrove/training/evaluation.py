@@ -16,6 +16,7 @@ from bitgrove.callbacks import Evaluation
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
+from bitgrove.data.encoder import Encoder
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.tree import Tree
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
     from bitgrove.training.booster import Booster
 
 
-def bin_validation_set(dataset: Dataset, backend: Backend, mapper: BinMapper) -> BinnedMatrix:
+def bin_validation_set(
+    dataset: Dataset, backend: Backend, mapper: BinMapper, encoder: Encoder | None
+) -> BinnedMatrix:
     """Bins rows with the edges of the training set; the last binning is kept on the Dataset."""
     require_device(dataset.device, backend.name)
     key = (backend.name, "validation")
     kept = dataset.binned.get(key)
     if kept is None or kept.mapper is not mapper:
-        dataset.binned[key] = backend.bin_columns(dataset.columns, mapper)
+        encoder = encoder or Encoder(dataset.n_features)
+        columns = encoder.encode(dataset.columns, dataset.levels, dataset.feature_names)
+        dataset.binned[key] = backend.bin_columns(columns, mapper)
     return dataset.binned[key]
 
 
@@ -94,7 +99,7 @@ class Evaluator:
             raise DataError(f"validation set {name!r} has no rows")
         if heaviest == 0.0:
             raise DataError(f"validation set {name!r}: all weights are zero")
-        matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper)
+        matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper, booster.encoder)
         if (dataset.init_score is None) != (booster.dataset.init_score is None):
             raise DataError(
                 f"validation set {name!r}: it and the training set need an init_score, or neither"

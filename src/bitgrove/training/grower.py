@@ -55,6 +55,11 @@ def gain_rules(params: TrainParams, quantized: QuantizedGradients) -> GainRules:
         params.reg_lambda,
         params.reg_alpha,
         0.5 * params.min_split_gain,
+        params.cat_smooth,
+        params.cat_l2,
+        float(params.min_data_per_group),
+        float(params.max_cat_threshold),
+        float(params.max_cat_to_onehot),
     )
 
 

@@ -79,4 +79,5 @@ def finish_tree(grown: GrownTree, values: F64, hess: F64) -> Tree:
         leaf_value=values,
         leaf_rows=grown.leaf_rows,
         leaf_hess=hess,
+        left_bins=grown.left_bins,
     )

@@ -17,7 +17,7 @@ from bitgrove.backends.cuda.memory import address_of
 from bitgrove.backends.cuda.module import kernels_of
 from bitgrove.kernels.plans import FOREST_SPLIT, records
 from bitgrove.machine.gpu import find_device, import_cupy
-from bitgrove.model.tree import Tree, concatenate
+from bitgrove.model.tree import Tree, all_sets, concatenate
 from bitgrove.objectives.links import Link
 
 _THREADS: int = _core.constants["THREADS"]
@@ -37,14 +37,18 @@ class DeviceForest:
         default = concatenate(trees, "default_left", "u4") * np.uint32(
             _core.constants["DEFAULT_LEFT_BIT"]
         )
+        sets = all_sets(trees)
+        by_subset = np.flatnonzero(sets.any(axis=1))
+        splits["set"][by_subset] = np.arange(len(by_subset))
         splits["feature"] = concatenate(trees, "feature", "u4") | default
+        splits["feature"][by_subset] |= np.uint32(_core.constants["SUBSET_BIT"])
         sizes = ([tree.n_splits for tree in trees], [tree.n_leaves for tree in trees])
         offsets = [np.concatenate([[0], np.cumsum(n)]).astype(np.int64) for n in sizes]
         values = concatenate(trees, "leaf_value", "f8")
         self._n_outputs = len(base_score)
         with cupy.cuda.Device(self._index), cupy.cuda.Stream.null:
             self._base = cupy.asarray(base_score)
-            arrays = (splits.view(np.uint8), values, *offsets)
+            arrays = (splits.view(np.uint8), sets[by_subset], values, *offsets)
             self._forest = [cupy.asarray(array) for array in arrays]
 
     def predict(self, rows: Any, n_trees: int, link: Link) -> Any:

@@ -64,9 +64,10 @@ class CudaPool:
 
     def _add_matrix(self, bins: Any) -> None:
         matrix, mapper, upload = self.matrix, self.matrix.mapper, self.device.memory.upload
-        self._tables = (upload(mapper.bin_offset), upload(mapper.has_missing))
+        tables = (mapper.bin_offset, mapper.has_missing, mapper.categorical)
+        self._tables = tuple(upload(table) for table in tables)
         bins.tiles, bins.columns = address_of(matrix.tiles), address_of(matrix.columns)
-        bins.bin_offset, bins.has_missing = map(address_of, self._tables)
+        bins.bin_offset, bins.has_missing, bins.categorical = map(address_of, self._tables)
         bins.n_rows, bins.n_features = matrix.n_rows, mapper.n_features
         bins.n_bins = int(mapper.bin_offset[-1])
 
@@ -100,7 +101,8 @@ class CudaPool:
             setattr(kernels, name, get("partition", name, _C["PARTITION_THREADS"]))
         kernels.clear = get("histogram", "clear_slots", threads)
         kernels.subtract = get("histogram", "subtract_slots", threads)
-        kernels.find = get("split", f"find_splits_{self.half_bits}", threads)
+        find = "find_level_splits" if self.matrix.mapper.category_features else "find_splits"
+        kernels.find = get("split", f"{find}_{self.half_bits}", threads)
 
     def use_packed(self, packed: Any) -> None:
         """The packed rows of a tree, and the kernels for their width."""
@@ -234,7 +236,7 @@ def walk_tree(device: Device, scores: Any, matrix: CudaMatrix, tree: Tree, rows:
     if n_rows == 0:
         return
     splits = tree.binned_splits(matrix.mapper.missing_bin)
-    nodes, values = device.mailbox.send(splits, tree.leaf_value)
+    nodes, sets, values = device.mailbox.send(splits, tree.left_bins, tree.leaf_value)
     columns = (address_of(matrix.columns), matrix.columns.shape[1])
-    walk = (*columns, nodes, tree.n_splits, values, address_of(rows), n_rows)
+    walk = (*columns, nodes, sets, tree.n_splits, values, address_of(rows), n_rows)
     device.launch("leaves", "add_tree", (blocks_of(n_rows), 1), address_of(scores), *walk)

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.backends.reference.levels import bin_set
 from bitgrove.kernels.plans import (
     BUILD,
     DIVISION,
     GRADIENT_SUMS,
     SEARCH_NODE,
+    SUBSET,
     SUBTRACTION,
     Records,
     records,
@@ -102,6 +104,7 @@ class BestFirst:
                 grad=[float(node.grad) for node in self._searched],
                 hess=[float(node.hess) for node in self._searched],
                 min_hess=[self.least_hess(node) for node in self._searched],
+                hess_per_row=[float(n.hess) / float(max(n.n_rows, 1)) for n in self._searched],
             ),
         )  # fmt: skip
 
@@ -122,7 +125,7 @@ class BestFirst:
         return records(
             DIVISION, 1, begin=best.begin, first_zero=best.end, end=best.end, feature=feature,
             bin=best.split["bin"], missing_bin=missing_bin[feature],
-            default_left=best.split["default_left"],
+            default_left=best.split["default_left"], left_bins=best.split["left_bins"],
         )  # fmt: skip
 
     def divide(self, local_left: Records, all_left: Records) -> None:
@@ -153,13 +156,17 @@ class BestFirst:
         leaves = leaves or [self.root]
         splits = [node.split for node in self.taken]
         feature = np.array([split["feature"] for split in splits], dtype=np.int32)
-        split_bin = np.array([split["bin"] for split in splits], dtype=np.uint8)
+        by_subset = np.array([split["bin"] == SUBSET for split in splits], dtype=np.bool_)
+        split_bin = np.array([max(split["bin"], 0) for split in splits], dtype=np.uint8)
+        default_left = np.array([_default(n, has_missing) for n in self.taken], np.uint8)
+        n_levels = np.diff(cut_offset)[feature]
         sums = [(leaf.grad, leaf.hess) for leaf in leaves]
         return {
             "feature": feature,
             "split_bin": split_bin,
-            "threshold": cut_values[cut_offset[feature] + split_bin],
-            "default_left": np.array([_default(n, has_missing) for n in self.taken], np.uint8),
+            "threshold": np.where(by_subset, 0.0, cut_values[cut_offset[feature] + split_bin]),
+            "default_left": default_left,
+            "left_bins": _left_bins(splits, by_subset, default_left, n_levels),
             "left": np.array(links[0], dtype=np.int32),
             "right": np.array(links[1], dtype=np.int32),
             "gain": np.array([split["gain"] for split in splits], dtype=np.float64),
@@ -172,6 +179,17 @@ class BestFirst:
             "n_rounds": len(self.taken) + 1,
             "widths_used": [0, 0, 0, self._n_built],
         }
+
+
+def _left_bins(
+    splits: list[Any], by_subset: NDArray[np.bool_], default_left: Any, n_levels: I64
+) -> NDArray[np.uint64]:
+    """The sets of all splits, with the missing bin where it goes left; no rows without a set."""
+    sets = np.zeros((len(splits) if by_subset.any() else 0, 4), dtype=np.uint64)
+    for i in np.flatnonzero(by_subset):
+        missing = bin_set([int(n_levels[i])] if default_left[i] else [])
+        sets[i] = splits[i]["left_bins"] | missing
+    return sets
 
 
 def _default(node: Node, has_missing: NDArray[np.uint8]) -> bool:

@@ -18,9 +18,11 @@ from bitgrove.backends.base import (
     TreeWork,
 )
 from bitgrove.backends.host_slots import HostSlots
-from bitgrove.backends.reference.search import leaf_score, search_feature
+from bitgrove.backends.reference.gain import leaf_score
+from bitgrove.backends.reference.levels import in_set, search_levels
+from bitgrove.backends.reference.search import search_feature
 from bitgrove.data.binning import BinMapper
-from bitgrove.kernels.plans import GRADIENT_SUMS, ROW_COUNTS, Records, no_splits, records
+from bitgrove.kernels.plans import GRADIENT_SUMS, ROW_COUNTS, SUBSET, Records, no_splits, records
 from bitgrove.model.tree import Tree
 
 Array = NDArray[Any]
@@ -53,6 +55,10 @@ class ReferenceMatrix:
             at = node[active]
             feature, split_bin = tree.feature[at], tree.split_bin[at]
             left = self.goes_left(feature, rows[active], split_bin, tree.default_left[at])
+            for split in np.flatnonzero(tree.by_subset):
+                here = at == split
+                bins = self.bins[tree.feature[split], rows[active[here]]]
+                left[here] = in_set(tree.left_bins[split], bins)
             node[active] = np.where(left, tree.left[at], tree.right[at])
         scores[rows] += tree.leaf_value[~node]
 
@@ -117,7 +123,8 @@ class ReferenceTree(TreeWork):
                         node["slot"], mapper.bin_offset[f] : mapper.bin_offset[f + 1]
                     ]
                     has_missing = bool(mapper.has_missing[f])
-                    search_feature(bins, f, has_missing, node, rules, found[i : i + 1])
+                    search = search_levels if mapper.categorical[f] else search_feature
+                    search(bins, f, has_missing, node, rules, found[i : i + 1])
             parent = leaf_score(node["grad"], node["hess"], rules)
             if not found["gain"][i] > max(parent * _GAIN_NOISE, rules.min_gain):
                 found[i] = no_splits(1)[0]
@@ -129,6 +136,8 @@ class ReferenceTree(TreeWork):
             mine = self._rows[step["begin"] : step["end"]].copy()
             split = (int(step["feature"]), mine, step["bin"], step["default_left"])
             left = self.pool.matrix.goes_left(*split)
+            if step["bin"] == SUBSET:
+                left = in_set(step["left_bins"], self.pool.matrix.bins[step["feature"], mine])
             self._rows[step["begin"] : step["end"]] = np.concatenate([mine[left], mine[~left]])
             left_rows["active"][i] = left.sum()
         return left_rows

@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Adds one tree to the scores of binned rows: validation sets, and rows left out by sampling.
 extern "C" __global__ void __launch_bounds__(THREADS)
     add_tree(double* scores, const uint8_t* columns, int64_t column_stride,
-             const BinnedSplit* splits, int64_t n_splits, const double* values,
+             const BinnedSplit* splits, const BinSet* sets, int64_t n_splits, const double* values,
              const int32_t* subset, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i >= n) return;
@@ -125,8 +125,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   while (node >= 0) {
     const BinnedSplit split = splits[node];
     const int bin = columns[split.feature * column_stride + row];
-    node = goes_left(bin, split.bin, split.missing_bin, split.default_left != 0) ? split.left
-                                                                                 : split.right;
+    const bool left = split.by_subset
+                          ? sets[node].holds(bin)
+                          : goes_left(bin, split.bin, split.missing_bin, split.default_left != 0);
+    node = left ? split.left : split.right;
   }
   scores[row] += values[~node];
 }

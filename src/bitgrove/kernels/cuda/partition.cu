@@ -54,7 +54,11 @@ extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
 #pragma unroll
   for (int k = 0; k < ROWS_PER_LANE; ++k) {
     const bool left =
-        mine[k] >= 0 && goes_left(bins[k], split.bin, split.missing_bin, split.default_left != 0);
+        mine[k] >= 0 &&
+        (split.bin == SUBSET
+             ? plan[block.node].left_bins.holds(
+                   bins[k])  // where it lies: words of a copy have no index
+             : goes_left(bins[k], split.bin, split.missing_bin, split.default_left != 0));
     lefts[k] = __ballot_sync(ALL_LANES, left);
     left_here += __popc(lefts[k]);
   }

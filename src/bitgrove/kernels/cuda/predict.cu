@@ -10,6 +10,7 @@ namespace bitgrove {
 
 struct Forest {
   const ForestSplit* splits;
+  const BinSet* sets;
   const double* values;
   const int64_t *split_offset, *leaf_offset;  // of each tree
   int64_t n_trees, n_outputs;
@@ -21,8 +22,12 @@ BG_FN double leaf_value(const Forest& forest, int64_t tree, const Real* row, int
   int32_t at = forest.split_offset[tree + 1] > forest.split_offset[tree] ? 0 : -1;
   while (at >= 0) {
     const ForestSplit split = splits[at];
-    const double x = widen(row[(split.feature & ~DEFAULT_LEFT_BIT) * stride]);
-    const bool left = x <= split.threshold || (x != x && (split.feature & DEFAULT_LEFT_BIT));
+    const double x = widen(row[(split.feature & FEATURE_BITS) * stride]);
+    bool left = x <= split.threshold;
+    if (x != x)
+      left = split.feature & DEFAULT_LEFT_BIT;
+    else if (split.feature & SUBSET_BIT)
+      left = x >= 0.0 && x < BINS_PER_FEATURE && forest.sets[split.set].holds(static_cast<int>(x));
     at = left ? split.left : split.right;
   }
   return forest.values[forest.leaf_offset[tree] + ~at];
@@ -46,14 +51,14 @@ BG_FN void predict(const Real* rows, int64_t row_stride, int64_t feature_stride,
 
 using namespace bitgrove;
 
-#define PREDICT_KERNEL(NAME, REAL)                                                             \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                        \
-      NAME(const REAL* rows, int64_t row_stride, int64_t feature_stride, int64_t n_rows,       \
-           const ForestSplit* splits, const double* values, const int64_t* split_offset,       \
-           const int64_t* leaf_offset, int64_t n_trees, int64_t n_outputs, const double* base, \
-           double* scores) {                                                                   \
-    const Forest forest{splits, values, split_offset, leaf_offset, n_trees, n_outputs};        \
-    predict(rows, row_stride, feature_stride, n_rows, forest, base, scores);                   \
+#define PREDICT_KERNEL(NAME, REAL)                                                            \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                       \
+      NAME(const REAL* rows, int64_t row_stride, int64_t feature_stride, int64_t n_rows,      \
+           const ForestSplit* splits, const BinSet* sets, const double* values,               \
+           const int64_t* split_offset, const int64_t* leaf_offset, int64_t n_trees,          \
+           int64_t n_outputs, const double* base, double* scores) {                           \
+    const Forest forest{splits, sets, values, split_offset, leaf_offset, n_trees, n_outputs}; \
+    predict(rows, row_stride, feature_stride, n_rows, forest, base, scores);                  \
   }
 
 PREDICT_KERNEL(predict_float32, float)

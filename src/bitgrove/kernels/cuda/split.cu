@@ -1,10 +1,12 @@
 // The best split of each node of a batch: one warp per (node, feature), eight bins per lane.
 //
 // A node whose sibling was built gets its own histogram here, from its parent's, on the way.
-// Ties: lowest feature, then lowest bin, then missing-left, as everywhere. The last block of a node
-// to finish compares what the node's blocks found, so the search is one launch.
+// Ties: lowest feature, then lowest bin, then missing-left, as everywhere. Categories are searched
+// by kernels of their own name, which a table of numbers never starts. The last block of a node to
+// finish compares what the node's blocks found, so the search is one launch.
 #include "blocks.h"
 #include "gain.h"
+#include "levels.h"
 #include "plans.h"
 
 namespace bitgrove {
@@ -12,6 +14,8 @@ namespace bitgrove {
 constexpr int WARPS_PER_BLOCK = FEATURES_PER_BLOCK;
 constexpr int BINS_PER_LANE = BINS_PER_FEATURE / WARP;
 #define NO_GAIN (-__longlong_as_double(0x7FF0000000000000ll))
+
+BG_FN SplitInfo no_split() { return {NO_GAIN, 0, 0, -1, 0, 0, 0, {}}; }
 
 // Candidate cuts of a feature in the order of ties: 2 * bin, plus 1 where missing goes right.
 struct Candidate {
@@ -110,7 +114,7 @@ BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_m
     if (bin < n_right) consider(best, grad, hess, 2 * bin + 1, node, parent_score, rules);
   }
   best = best_of_warp(best);
-  if (!(best.gain > NO_GAIN)) return {NO_GAIN, 0, 0, -1, 0, 0, 0};
+  if (!(best.gain > NO_GAIN)) return no_split();
   const bool default_left = !has_missing || best.order % 2 == 0;
   return {best.gain,
           static_cast<int64_t>(best.left_grad),
@@ -118,7 +122,138 @@ BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_m
           feature,
           best.order / 2,
           default_left,
-          0};
+          0,
+          {}};
+}
+
+// Sums of a feature's levels in the order of their steps; first the steps, in the order of bins.
+struct LevelScratch {
+  double grad[BINS_PER_FEATURE], hess[BINS_PER_FEATURE];
+};
+
+// The set of all lanes' bins whose bit is set in `mine`, on every lane.
+BG_FN BinSet set_of_lanes(unsigned mine) {
+  const int lane = threadIdx.x % WARP;
+  uint64_t word = static_cast<uint64_t>(mine) << 8 * (lane % 8);
+  for (int step = 1; step < 8; step *= 2) word |= __shfl_xor_sync(ALL_LANES, word, step);
+  BinSet set;
+  for (int w = 0; w < BINS_PER_FEATURE / 64; ++w)
+    set.words[w] = __shfl_sync(ALL_LANES, word, 8 * w);
+  return set;
+}
+static_assert(BINS_PER_LANE == 8, "a lane's bins are a byte of a set");
+
+BG_FN SplitInfo subset_split(double gain, LevelSums left, int feature, const BinSet& set,
+                             bool default_left) {
+  return {gain,
+          static_cast<int64_t>(left.grad),
+          static_cast<int64_t>(left.hess),
+          feature,
+          SUBSET,
+          default_left,
+          0,
+          set};
+}
+
+// Writes the sums of the levels with rows to the places of their steps; mine[k]: the places of this
+// lane's levels, -1 for those without rows. Returns how many there are.
+BG_FN int sort_levels(const LevelSums* levels, const GainRules& rules, LevelScratch& scratch,
+                      int* mine) {
+  const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
+  double step[BINS_PER_LANE];
+  int n_levels = 0;
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k) {
+    const bool has_rows = levels[k].hess > 0.0;
+    n_levels += has_rows;
+    step[k] = has_rows ? level_step(levels[k], rules) : __longlong_as_double(0x7FF8000000000000ll);
+    scratch.grad[first + k] = step[k];  // NaN comes before and after nothing
+  }
+  for (int shift = WARP / 2; shift > 0; shift /= 2)
+    n_levels += __shfl_xor_sync(ALL_LANES, n_levels, shift);
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k) mine[k] = 0;
+  for (int b = 0; b < BINS_PER_FEATURE; ++b) {
+    const double other = scratch.grad[b];
+#pragma unroll
+    for (int k = 0; k < BINS_PER_LANE; ++k)
+      mine[k] += other < step[k] || (other == step[k] && b < first + k);
+  }
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k) {
+    if (!(levels[k].hess > 0.0)) mine[k] = -1;
+    if (mine[k] < 0) continue;
+    scratch.grad[mine[k]] = levels[k].grad;
+    scratch.hess[mine[k]] = levels[k].hess;
+  }
+  __syncwarp();
+  return n_levels;
+}
+
+// The better of the runs from both ends: one lane walks from each.
+BG_FN SplitInfo search_runs(const LevelSums* levels, int missing_bin, int feature,
+                            const SearchNode& node, double parent_score, const GainRules& rules,
+                            LevelScratch& scratch) {
+  const int lane = threadIdx.x % WARP;
+  int mine[BINS_PER_LANE];
+  const int n_levels = sort_levels(levels, rules, scratch, mine);
+  LevelRun run{NO_GAIN, {0.0, 0.0}, 0};
+  if (lane < 2)
+    run = best_run(n_levels, node, parent_score, rules, NO_GAIN, [&](int i) {
+      const int at = lane == 0 ? i : n_levels - 1 - i;
+      return LevelSums{scratch.grad[at], scratch.hess[at]};
+    });
+  __syncwarp();
+  const bool low = !(__shfl_sync(ALL_LANES, run.gain, 1) > __shfl_sync(ALL_LANES, run.gain, 0));
+  const int from = low ? 0 : 1;
+  const double gain = __shfl_sync(ALL_LANES, run.gain, from);
+  const LevelSums left{__shfl_sync(ALL_LANES, run.left.grad, from),
+                       __shfl_sync(ALL_LANES, run.left.hess, from)};
+  const int n = __shfl_sync(ALL_LANES, run.n, from);
+  if (n == 0) return no_split();
+  unsigned taken = 0;
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k)
+    taken |= static_cast<unsigned>(mine[k] >= 0 && (low ? mine[k] < n : mine[k] >= n_levels - n))
+             << k;
+  const BinSet set = set_of_lanes(taken);
+  const bool missing_left = __ballot_sync(
+      ALL_LANES, lane == missing_bin / BINS_PER_LANE && (taken >> missing_bin % BINS_PER_LANE & 1));
+  return subset_split(gain, left, feature, set, missing_left);
+}
+
+// One level against the rest.
+BG_FN SplitInfo search_onehot(const LevelSums* levels, int n_bins, int missing_bin, int feature,
+                              const SearchNode& node, double parent_score, const GainRules& rules) {
+  const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
+  Candidate best{NO_GAIN, 0.0, 0.0, BINS_PER_FEATURE};
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k)
+    if (first + k < n_bins)
+      consider(best, levels[k].grad, levels[k].hess, first + k, node, parent_score, rules);
+  best = best_of_warp(best);
+  if (!(best.gain > NO_GAIN)) return no_split();
+  const int at = best.order - first;
+  const BinSet set = set_of_lanes(at >= 0 && at < BINS_PER_LANE ? 1u << at : 0u);
+  return subset_split(best.gain, {best.left_grad, best.left_hess}, feature, set,
+                      best.order == missing_bin);
+}
+
+template <class Layout>
+BG_FN SplitInfo search_levels(const typename Layout::Sum* sums, int n_bins, bool has_missing,
+                              int feature, const SearchNode& node, double parent_score,
+                              const GainRules& rules, LevelScratch& scratch) {
+  const int missing_bin = n_bins - (has_missing ? 1 : 0);
+  LevelSums levels[BINS_PER_LANE];
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k)
+    levels[k] = {static_cast<double>(Layout::grad(sums[k])),
+                 static_cast<double>(Layout::hess(sums[k]))};
+  if (is_onehot(n_bins, rules))
+    return search_onehot(levels, n_bins, missing_bin, feature, node, parent_score, rules);
+  return search_runs(levels, missing_bin, feature, node, parent_score, rules, scratch);
 }
 
 // Written by other blocks: read from L2, where their writes are.
@@ -129,12 +264,14 @@ BG_FN SplitInfo load(const SplitInfo* info) {
           __ldcg(&info->feature),
           __ldcg(&info->bin),
           __ldcg(&info->default_left),
-          0};
+          0,
+          {__ldcg(&info->left_bins.words[0]), __ldcg(&info->left_bins.words[1]),
+           __ldcg(&info->left_bins.words[2]), __ldcg(&info->left_bins.words[3])}};
 }
 
 // One warp: the first of the best of a node's blocks, whose features ascend.
 BG_FN SplitInfo best_of_blocks(const SplitInfo* found, int64_t n_blocks) {
-  SplitInfo best{NO_GAIN, 0, 0, -1, 0, 0, 0};
+  SplitInfo best = no_split();
   int64_t at = n_blocks;
   for (int64_t i = threadIdx.x; i < n_blocks; i += WARP) {
     const double gain = __ldcg(&found[i].gain);
@@ -163,15 +300,16 @@ BG_FN void tell_host(const SplitInfo& info, SplitInfo* result) {
 
 struct Features {
   const int64_t* bin_offset;
-  const uint8_t *has_missing, *allowed;
+  const uint8_t *has_missing, *allowed, *categorical;
   int64_t first, last;
 };
 
-template <class Layout>
+// scratch: of this warp, null where no feature is a category.
+template <class Layout, bool Categories>
 BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node,
                        const Features& features, int64_t feature, double parent_score,
-                       const GainRules& rules) {
-  if (feature >= features.last || !features.allowed[feature]) return {NO_GAIN, 0, 0, -1, 0, 0, 0};
+                       const GainRules& rules, LevelScratch* scratch) {
+  if (feature >= features.last || !features.allowed[feature]) return no_split();
   using Sum = typename Layout::Sum;
   const int64_t offset = features.bin_offset[feature];
   const int n_all = static_cast<int>(features.bin_offset[feature + 1] - offset);
@@ -180,11 +318,15 @@ BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node,
       node.sibling < 0 ? nullptr : reinterpret_cast<Sum*>(pool + node.sibling * slot_size) + offset;
   Sum sums[BINS_PER_LANE];
   load_bins<Layout>(slot, sibling, n_all, sums);
+  if constexpr (Categories)
+    if (features.categorical[feature])
+      return search_levels<Layout>(sums, n_all, features.has_missing[feature] != 0,
+                                   static_cast<int>(feature), node, parent_score, rules, *scratch);
   return search_feature<Layout>(sums, n_all, features.has_missing[feature] != 0,
                                 static_cast<int>(feature), node, parent_score, rules);
 }
 
-template <class Layout>
+template <class Layout, bool Categories>
 __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* nodes,
                             const Features& features, const GainRules& rules, int64_t n_blocks,
                             SplitInfo* found, unsigned* n_done, SplitInfo* result) {
@@ -195,7 +337,13 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
   __shared__ SplitInfo of_warp[WARPS_PER_BLOCK];
   __shared__ bool is_last;
   const int64_t feature = features.first + block * WARPS_PER_BLOCK + warp;
-  SplitInfo info = search<Layout>(pool, slot_size, mine, features, feature, parent_score, rules);
+  LevelScratch* scratch = nullptr;
+  if constexpr (Categories) {
+    __shared__ LevelScratch of_warps[WARPS_PER_BLOCK];
+    scratch = of_warps + warp;
+  }
+  SplitInfo info = search<Layout, Categories>(pool, slot_size, mine, features, feature,
+                                              parent_score, rules, scratch);
   if (threadIdx.x % WARP == 0) of_warp[warp] = info;
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -212,24 +360,30 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
   if (threadIdx.x > 0) return;
   n_done[node] = 0;  // ready for the next launch
   const bool is_split = best.gain > gain_floor(parent_score, rules);
-  tell_host(is_split ? best : SplitInfo{NO_GAIN, 0, 0, -1, 0, 0, 0}, result + node);
+  tell_host(is_split ? best : no_split(), result + node);
 }
 
 }  // namespace bitgrove
 
 using namespace bitgrove;
 
-#define FIND_KERNEL(WIDTH)                                                                        \
-  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP) find_splits_##WIDTH(        \
-      int64_t* pool, int64_t slot_size, const SearchNode* nodes, const int64_t* bin_offset,       \
-      const uint8_t* has_missing, const uint8_t* allowed, int64_t first, int64_t last,            \
-      double grad_scale, double hess_scale, double reg_lambda, double reg_alpha, double min_gain, \
-      int64_t n_blocks, SplitInfo* found, unsigned* n_done, SplitInfo* result) {                  \
-    const GainRules rules{grad_scale, hess_scale, reg_lambda, reg_alpha, min_gain};               \
-    const Features features{bin_offset, has_missing, allowed, first, last};                       \
-    find_splits<Packed<WIDTH>>(pool, slot_size, nodes, features, rules, n_blocks, found, n_done,  \
-                               result);                                                           \
+#define FIND_KERNEL(NAME, WIDTH, CATEGORIES)                                                   \
+  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP) NAME##_##WIDTH(          \
+      int64_t* pool, int64_t slot_size, const SearchNode* nodes, const int64_t* bin_offset,    \
+      const uint8_t* has_missing, const uint8_t* allowed, const uint8_t* categorical,          \
+      int64_t first, int64_t last, double grad_scale, double hess_scale, double reg_lambda,    \
+      double reg_alpha, double min_gain, double cat_smooth, double cat_l2,                     \
+      double min_data_per_group, double max_cat_threshold, double max_cat_to_onehot,           \
+      int64_t n_blocks, SplitInfo* found, unsigned* n_done, SplitInfo* result) {               \
+    const GainRules rules{grad_scale,        hess_scale,       reg_lambda, reg_alpha,          \
+                          min_gain,          cat_smooth,       cat_l2,     min_data_per_group, \
+                          max_cat_threshold, max_cat_to_onehot};                               \
+    const Features features{bin_offset, has_missing, allowed, categorical, first, last};       \
+    find_splits<Packed<WIDTH>, CATEGORIES>(pool, slot_size, nodes, features, rules, n_blocks,  \
+                                           found, n_done, result);                             \
   }
 
-FIND_KERNEL(32)
-FIND_KERNEL(64)
+FIND_KERNEL(find_splits, 32, false)
+FIND_KERNEL(find_splits, 64, false)
+FIND_KERNEL(find_level_splits, 32, true)
+FIND_KERNEL(find_level_splits, 64, true)

@@ -14,6 +14,12 @@ struct GainRules {
   double reg_lambda;
   double reg_alpha;
   double min_gain;
+  // Of splits by levels of a category, see levels.h.
+  double cat_smooth;
+  double cat_l2;
+  double min_data_per_group;
+  double max_cat_threshold;
+  double max_cat_to_onehot;
 };
 
 BG_FN double soften(double grad, double reg_alpha) {

@@ -41,10 +41,22 @@ struct Rounding {
   int64_t stochastic;       // 0: to the nearest
 };
 
+// Some bins of a feature, one bit each.
+struct BinSet {
+  uint64_t words[BINS_PER_FEATURE / 64];
+
+  BG_FN bool holds(int bin) const { return words[bin >> 6] >> (bin & 63) & 1; }
+  BG_FN void add(int bin) { words[bin >> 6] |= uint64_t{1} << (bin & 63); }
+};
+
+// `bin` of a split by a subset of levels: the bins of its set go left, the missing one like others.
+constexpr int SUBSET = -1;
+
 // Divide the rows [begin, end) of a node by its split; those from first_zero on are zero rows.
 struct Division {
   int64_t begin, first_zero, end;
   int32_t feature, bin, missing_bin, default_left;
+  BinSet left_bins;  // where bin is SUBSET
 };
 
 // Sum the rows [begin, end) into a slot, in blocks of block_rows whose sums fit local_width bits
@@ -60,11 +72,12 @@ struct Subtraction {
 };
 
 // Find the best split of the node in a slot; both children need a hessian of at least min_hess.
+// hess_per_row: the mean over the node's rows; it turns counts of rows into shares of the hessian.
 // sibling: the slot whose sums the plan takes away from this one's, or -1; a GPU does it on the
 // way.
 struct SearchNode {
   int32_t slot, width, sibling, reserved;
-  double grad, hess, min_hess;
+  double grad, hess, min_hess, hess_per_row;
 };
 
 // The best split of a node, in integers; feature is -1 where there is none.
@@ -73,6 +86,7 @@ struct SplitInfo {
   double gain;
   int64_t left_grad, left_hess;
   int32_t feature, bin, default_left, ready;
+  BinSet left_bins;  // where bin is SUBSET
 };
 
 // The bins [first_bin, last_bin) of a slot that go into a message, or are added from one.
@@ -81,20 +95,23 @@ struct HistogramPart {
   int32_t slot, width, message, reserved;
 };
 
-// One split of a tree as binned rows walk it. Children: >= 0 is a split, < 0 is ~leaf.
+// One split of a tree as binned rows walk it. Children: >= 0 is a split, < 0 is ~leaf. The sets of
+// splits by subsets lie beside them.
 struct BinnedSplit {
   int32_t feature, left, right;
-  uint8_t bin, missing_bin, default_left, reserved;
+  uint8_t bin, missing_bin, default_left, by_subset;
 };
 
-// One split of a forest as raw rows walk it on a GPU; the top bit of `feature`: missing goes left.
+// One split of a forest as raw rows walk it on a GPU; the top bit of `feature`: missing goes left,
+// the one below it: the row goes left if its level is in the set of that number.
 struct ForestSplit {
   double threshold;
   uint32_t feature;
-  int32_t left, right, reserved;
+  int32_t left, right, set;
 };
 
-constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u;
+constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u, SUBSET_BIT = 0x40000000u;
+constexpr uint32_t FEATURE_BITS = SUBSET_BIT - 1;
 
 // Magnitudes of gradients are counted by their exponent and three bits of their mantissa.
 constexpr int MAGNITUDE_SHIFT = 20, MAGNITUDE_BUCKETS = 2048;

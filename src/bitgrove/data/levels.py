@@ -1,0 +1,246 @@
+"""Levels: the values of a category, in an order that no table decides.
+
+Owns Levels and the way from a column of any library to codes. A level is text or a number and is
+known by its value alone: neither pandas' order of categories nor the order of rows, ranks or
+chunks changes its code.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.errors import DataError, DataTypeError
+
+Codes = NDArray[np.intp]  # -1: missing
+TEXT, INTEGER, REAL = "text", "integer", "real"
+_DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
+# Parts of the names of column types that hold categories without being asked.
+_CATEGORY_TYPES = ("cat", "dict", "str", "utf", "enum", "object")
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Distinct values, increasing: text by its code points, numbers by their size.
+
+    kind: "text", "integer" (int64) or "real" (finite float64, at least one not whole).
+    """
+
+    kind: str
+    values: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def _code_of(self) -> dict[str, int]:
+        return {value: code for code, value in enumerate(self.values.tolist())}
+
+    def find(self, name: str, other: Levels) -> Codes:
+        """The codes here of other levels, -1 where there is none. Numbers compare by value."""
+        if len(other) == 0 or len(self) == 0:
+            return np.full(len(other), -1, dtype=np.intp)
+        if TEXT in (self.kind, other.kind):
+            if self.kind != other.kind:
+                got, have = (
+                    f"{_PLURAL[v.kind]} (such as {v.values.tolist()[0]!r})" for v in (other, self)
+                )
+                raise DataError(
+                    f"column {name!r} holds {got}, but its levels in training are {have}"
+                )
+            get = self._code_of.get
+            return np.array([get(value, -1) for value in other.values.tolist()], dtype=np.intp)
+        wanted, known = other.values, self.values
+        if other.kind != self.kind:  # whole numbers that float64 cannot hold match none
+            wanted, known = wanted.astype(np.float64), known.astype(np.float64)
+        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[at] == wanted, at, -1).astype(np.intp)
+
+    def take(self, codes: Codes) -> Levels:
+        return Levels(self.kind, self.values[codes])
+
+
+_PLURAL = {TEXT: "text", INTEGER: "whole numbers", REAL: "numbers"}
+
+
+class Coded(NamedTuple):
+    """A column as codes of its own levels."""
+
+    codes: Codes
+    levels: Levels
+
+
+NO_LEVELS = Levels(INTEGER, np.zeros(0, dtype=np.int64))
+
+
+def union(name: str, parts: Sequence[Levels]) -> Levels:
+    """All levels of several columns, or ranks; those without levels may be of any kind."""
+    filled = [part for part in parts if len(part)]
+    if not filled:
+        return NO_LEVELS
+    kinds = {part.kind for part in filled}
+    if TEXT in kinds and len(kinds) > 1:
+        raise DataError(f"column {name!r} holds text in some parts and numbers in others")
+    kind = TEXT if TEXT in kinds else INTEGER if kinds == {INTEGER} else REAL
+    values = [part.values.astype(_DTYPES[kind]) for part in filled]
+    return Levels(kind, np.unique(np.concatenate(values)))
+
+
+def recoded(codes: NDArray[Any], new_code: Codes, dtype: Any) -> NDArray[Any]:
+    """Float codes (NaN: missing) of a column under other levels; new_code -1 becomes missing."""
+    table = np.append(np.where(new_code < 0, np.nan, new_code), np.nan).astype(dtype)
+    return np.asarray(table[np.where(np.isnan(codes), len(new_code), codes).astype(np.intp)])
+
+
+def is_category_type(series: Any) -> bool:
+    """Whether a column of a frame is one of text or categories. Objects are looked into."""
+    kind = str(getattr(series, "dtype", None) or getattr(series, "type", "")).lower()
+    if not any(word in kind for word in _CATEGORY_TYPES) or "struct" in kind:
+        return False
+    if kind != "object":
+        return True
+    return any(isinstance(value, str) for value in series.to_numpy())
+
+
+def read_levels(name: str, column: Any) -> Coded:
+    """The codes of a column: pandas, polars, Arrow or NumPy, of text, categories or numbers."""
+    if isinstance(column, np.ndarray):
+        return _of_array(name, column)
+    if hasattr(column, "isna") and hasattr(column.array, "categories"):
+        codes, categories = column.array.codes, column.array.categories
+        return _tidy(name, codes.astype(np.intp), categories.tolist())
+    if hasattr(column, "factorize"):
+        return _of_pandas(name, column)
+    if hasattr(column, "dictionary_encode"):
+        return _of_arrow(name, column)
+    if type(column).__module__.startswith("polars"):
+        return _of_polars(name, column)
+    return _of_array(name, np.asarray(column))
+
+
+def _of_pandas(name: str, series: Any) -> Coded:
+    kind = str(series.dtype).lower()
+    if kind in ("object", "str") or kind.startswith(("string", "dictionary")):
+        codes, uniques = series.factorize()
+        return _tidy(name, np.asarray(codes, dtype=np.intp), uniques.tolist())
+    if any(word in kind for word in ("date", "time", "period", "interval", "complex")):
+        raise DataTypeError(f"column {name!r} has type {series.dtype}; a category holds text or "
+                            "numbers")  # fmt: skip
+    wanted = np.float64 if series.isna().any() else None
+    values = series.to_numpy(dtype=wanted, na_value=np.nan) if wanted else series.to_numpy()
+    return _of_array(name, np.asarray(values))
+
+
+def _of_arrow(name: str, column: Any) -> Coded:
+    kind = str(column.type)
+    if not any(word in kind for word in ("string", "dictionary")):
+        return _of_array(name, np.asarray(column))
+    coded = column if kind.startswith("dictionary") else column.dictionary_encode()
+    if hasattr(coded, "unify_dictionaries"):
+        coded = coded.unify_dictionaries()
+        chunks = coded.chunks
+        if not chunks:
+            return Coded(np.zeros(0, dtype=np.intp), NO_LEVELS)
+        values = chunks[0].dictionary.to_pylist()
+        parts = [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in chunks]
+        return _tidy(name, np.concatenate(parts).astype(np.intp), values)
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return _tidy(name, codes.astype(np.intp), coded.dictionary.to_pylist())
+
+
+def _of_polars(name: str, series: Any) -> Coded:
+    polars = sys.modules["polars"]
+    if series.dtype.is_numeric() or series.dtype == polars.Boolean:
+        return _of_array(name, np.asarray(series))
+    if series.dtype == polars.String:
+        series = series.cast(polars.Categorical)
+    physical = series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy()
+    found, first, codes = np.unique(physical, return_index=True, return_inverse=True)
+    values = series[first.tolist()].cast(polars.String).to_list()
+    has_null = len(found) and found[0] == -1
+    return _tidy(name, codes - int(has_null), values[1:] if has_null else values)
+
+
+def _of_array(name: str, values: NDArray[Any]) -> Coded:
+    if values.ndim != 1:
+        raise DataError(f"column {name!r} must hold one value per row")
+    kind = values.dtype.kind
+    if kind == "f":
+        codes = np.full(len(values), -1, dtype=np.intp)
+        there = ~np.isnan(values)
+        found, codes[there] = np.unique(values[there].astype(np.float64), return_inverse=True)
+        return _tidy(name, codes, found.tolist())
+    if kind in "biuUT":
+        found, codes = np.unique(values, return_inverse=True)
+        return _tidy(name, codes.astype(np.intp), found.tolist())
+    if kind != "O":
+        raise DataTypeError(f"column {name!r} has type {values.dtype}; a category holds text or "
+                            "numbers")  # fmt: skip
+    number: dict[Any, int] = {}
+    codes = np.array(
+        [-1 if _is_missing(v) else number.setdefault(v, len(number)) for v in values.tolist()],
+        dtype=np.intp,
+    )
+    return _tidy(name, codes, list(number))
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _tidy(name: str, codes: Codes, values: list[Any]) -> Coded:
+    """The same column with its levels sorted, those that no row has left out."""
+    present = np.zeros(len(values), dtype=np.bool_)
+    present[codes[codes >= 0]] = True
+    present &= np.array([not _is_missing(value) for value in values], dtype=np.bool_)
+    kept = np.flatnonzero(present)
+    levels = _levels_of(name, [values[i] for i in kept])
+    order = np.argsort(levels.values, kind="stable")
+    levels = levels.take(order)
+    if len(levels) > 1 and (levels.values[1:] == levels.values[:-1]).any():  # 1 and 1.0
+        distinct = Levels(levels.kind, np.unique(levels.values))
+        rank = distinct.find(name, levels)
+        levels = distinct
+    else:
+        rank = np.arange(len(levels))
+    new_code = np.full(len(values) + 1, -1, dtype=np.intp)  # the last: of -1
+    new_code[kept[order]] = rank
+    return Coded(new_code[codes], levels)
+
+
+def _levels_of(name: str, values: Iterable[Any]) -> Levels:
+    """Not sorted yet."""
+    plain = [v.item() if isinstance(v, np.generic) else v for v in values]
+    if not plain:
+        return NO_LEVELS
+    if all(isinstance(v, str) for v in plain):
+        array = np.empty(len(plain), dtype=object)
+        array[:] = [str(v) for v in plain]
+        try:
+            "".join(array).encode()
+        except UnicodeEncodeError:
+            raise DataError(f"column {name!r} holds text that is not Unicode") from None
+        return Levels(TEXT, array)
+    if not all(isinstance(v, (int, float)) for v in plain):
+        strange = next(
+            v for v in plain if not isinstance(v, (int, float, str)) or isinstance(v, str)
+        )
+        raise DataError(
+            f"column {name!r} holds {strange!r} ({type(strange).__name__}) among its levels; a "
+            "category holds either text or numbers"
+        )
+    if all(isinstance(v, int) or v.is_integer() for v in plain):
+        whole = [int(v) for v in plain]
+        if max(map(abs, whole)) >= 2**63:
+            raise DataError(f"column {name!r} holds whole numbers beyond 64 bits")
+        return Levels(INTEGER, np.array(whole, dtype=np.int64))
+    if not all(math.isfinite(v) for v in plain):
+        raise DataError(f"column {name!r} is a category and holds an infinite value")
+    return Levels(REAL, np.array(plain, dtype=np.float64))

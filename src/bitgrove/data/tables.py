@@ -1,0 +1,200 @@
+"""Any table becomes columns.
+
+Receives NumPy arrays, lists, pandas, polars, Arrow or SciPy sparse tables, also those that are not
+in memory yet (polars LazyFrames, Arrow readers, scanners and datasets), and arrays on a GPU;
+returns one-dimensional float32/float64 columns (views where the layout allows) with their names,
+categories as the codes of their levels. Columns on a GPU stay there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from bitgrove.data.categories import BY_TYPE, CategoryChoice
+from bitgrove.data.device_tables import beside, device_table, is_on_gpu, on_host
+from bitgrove.data.given_values import as_array, as_numbers
+from bitgrove.data.levels import Coded, Levels, is_category_type, read_levels
+from bitgrove.errors import DataError, DataTypeError, Problems
+
+Column = NDArray[Any]
+# Parts of the names of column types that are not numbers, or not real ones.
+_NO_NUMBERS = (
+    "cat", "dict", "str", "utf", "enum", "date", "time", "duration", "complex", "binary",
+    "period", "interval", "list",
+)  # fmt: skip
+# Rows are numbered by int32 in the partition.
+MAX_ROWS = 2**31 - 1
+
+
+def default_names(n_features: int) -> list[str]:
+    return [f"f{i}" for i in range(n_features)]
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Names of a data frame, an Arrow table or a Dataset; None for tables without names."""
+    if hasattr(X, "as_columns"):
+        return list(X.feature_names)
+    if hasattr(X, "column_names"):
+        return [str(name) for name in X.column_names]
+    if hasattr(X, "columns") and not hasattr(X, "toarray"):
+        return [str(name) for name in X.columns]
+    return None
+
+
+class Columns(NamedTuple):
+    """The columns of a table as float32 or float64; of a category the codes of its own levels."""
+
+    values: list[Column]
+    names: list[str] | None
+    levels: dict[int, Levels]
+
+
+def to_columns(
+    X: Any, choice: CategoryChoice = BY_TYPE, feature_names: Sequence[str] | None = None
+) -> Columns:
+    """The columns of any table; feature_names: what the choice calls them, if not as X does."""
+    if hasattr(X, "as_columns"):  # a Dataset
+        made: Columns = X.as_columns()
+        return made
+    X = collected(X)
+    names = None if is_on_gpu(X) else column_names(X)
+    called = names if feature_names is None else [str(name) for name in feature_names]
+    series = _columns_of(X, names, bool(choice.listed))
+    if not series:
+        raise DataError("X has 0 feature(s) while a minimum of 1 is required.")
+    listed = choice.positions(called, len(series))
+    columns: list[Column] = []
+    levels: dict[int, Levels] = {}
+    problems = Problems()
+    for f, column in enumerate(series):
+        own = called if names is None else names
+        name = own[f] if own is not None and f < len(own) else f"f{f}"
+        by_type = choice.by_type and names is not None and is_category_type(column)
+        with problems.collect():
+            if f in listed or by_type:
+                coded = read_levels(name, on_host(column))
+                levels[f] = coded.levels
+                columns.append(beside(_float_codes(coded), column))
+            else:
+                columns.append(column if _is_ready(column, names) else _numeric(name, column))
+    problems.report()
+    if len(columns[0]) > MAX_ROWS:
+        raise DataError(f"X has {len(columns[0])} rows; at most {MAX_ROWS} are allowed per shard")
+    return Columns(columns, names, levels)
+
+
+def _is_ready(column: Any, names: list[str] | None) -> bool:
+    """Columns of frames are converted one by one; those of arrays were, unless they hold text."""
+    return names is None and column.dtype in (np.float32, np.float64)
+
+
+def code_type(n_levels: int) -> type[np.float32] | type[np.float64]:
+    return np.float32 if n_levels < 2**24 else np.float64
+
+
+def _float_codes(coded: Coded) -> Column:
+    codes = coded.codes.astype(code_type(len(coded.levels)))
+    codes[coded.codes < 0] = np.nan
+    return codes
+
+
+def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> list[Any]:
+    """The columns as they are in frames, as numbers in arrays. With categories, arrays of objects
+    are left as they are: each column is read on its own."""
+    if is_on_gpu(X):
+        table = device_table(X)
+        return [table[:, feature] for feature in range(table.shape[1])]
+    if names is not None:
+        return _frame_columns(X, names)
+    table = X if hasattr(X, "toarray") else as_array("X", X)
+    if has_categories and table.dtype.kind in "OUT" and table.ndim == 2:
+        return [table[:, feature] for feature in range(table.shape[1])]
+    return _array_columns(table)
+
+
+def _array_columns(table: Any) -> list[Column]:
+    table = check_array(
+        as_numbers("X", table),
+        accept_sparse="csc",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        ensure_min_samples=0,  # a shard may be empty; train() counts the rows of all ranks
+        estimator="bitgrove",
+        input_name="X",
+    )
+    if hasattr(table, "toarray"):
+        table = np.asfortranarray(table.toarray())
+    return [table[:, feature] for feature in range(table.shape[1])]
+
+
+def _frame_columns(X: Any, names: list[str]) -> list[Any]:
+    if len(set(names)) != len(names):
+        raise DataError("X has two columns of the same name")
+    if hasattr(X, "iloc"):
+        return [X.iloc[:, i] for i in range(len(names))]
+    if hasattr(X, "column_names"):  # Arrow
+        return [X.column(i) for i in range(len(names))]
+    return [X[name] for name in names]
+
+
+def _numeric(name: str, series: Any) -> Column:
+    """One column of a data frame as float32 or float64, nulls as NaN."""
+    kind = str(getattr(series, "dtype", None) or getattr(series, "type", ""))
+    if any(word in kind.lower() for word in _NO_NUMBERS):
+        raise DataError(f"column {name!r} has type {kind}; numbers are needed (encode or drop it)")
+    if hasattr(series, "isna"):  # pandas: nullable types know how to fill
+        wanted = object if kind == "object" else _float_type(kind)
+        values = series.to_numpy(dtype=wanted, na_value=np.nan)
+    else:
+        values = np.asarray(series)
+    values = as_numbers(f"column {name!r}", values)
+    if values.ndim != 1:
+        raise DataError(f"column {name!r} has type {kind}; one number per row is needed")
+    return np.asarray(values.astype(_float_type(str(values.dtype)), copy=False))
+
+
+def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
+    narrow = {"float32", "float16", "float", "int8", "int16", "uint8", "uint16", "bool", "boolean"}
+    return np.float32 if kind.lower() in narrow else np.float64
+
+
+def name_difference(names: list[str], expected: list[str]) -> str:
+    missing = [name for name in expected if name not in set(names)]
+    extra = [name for name in names if name not in set(expected)]
+    if missing or extra:
+        return f"columns differ from training: missing {missing[:5]}, unexpected {extra[:5]}"
+    return "columns are the training columns in another order; reorder them as in training"
+
+
+def collected(X: Any) -> Any:
+    """X in memory."""
+    module = type(X).__module__.partition(".")[0]
+    if module == "polars" and hasattr(X, "collect"):  # a LazyFrame
+        return X.collect()
+    if module == "pyarrow":
+        for method in ("read_all", "to_table"):  # a RecordBatchReader; a Dataset or Scanner
+            if hasattr(X, method) and not hasattr(X, "column_names"):
+                return getattr(X, method)()
+        if hasattr(X, "read_row_group"):
+            return X.read()  # a ParquetFile
+        return X
+    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "columns"):
+        return _from_stream(X)
+    return X
+
+
+def _from_stream(X: Any) -> Any:
+    """Any other producer of Arrow's C stream, such as DuckDB's results."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise DataTypeError(
+            f"X is a {type(X).__name__}; reading it needs pyarrow (pip install pyarrow), "
+            "or give a pandas or polars DataFrame"
+        ) from None
+    return pyarrow.table(X)

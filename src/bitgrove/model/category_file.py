@@ -1,0 +1,195 @@
+"""Categories in the model file: sections that only models with categories have.
+
+Owns their layout and checks. The header's `categories` says how many sets of levels the splits
+have, and for each category its feature, the kind and number of its levels, and the columns of its
+statistics. Sections: `set_split` (which split each set belongs to, counted over all trees),
+`left_bins` (four words each), `level_numbers` (whole numbers, or the bits of float64),
+`level_ends` and `level_text` (UTF-8, where each text ends), `statistics` (a level after another).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bitgrove.data.encoder import Encoder
+from bitgrove.data.levels import INTEGER, REAL, TEXT, Levels
+from bitgrove.data.statistics import Statistics
+from bitgrove.model.forest_checks import Array, Arrays, refuse, require_each
+from bitgrove.model.tree import all_sets, no_sets
+
+if TYPE_CHECKING:
+    from bitgrove.model.model import Model
+
+_TYPES = {"features": list, "n_sets": int, "text_bytes": int}
+_FEATURE_TYPES = {"feature": int, "kind": str, "n_columns": int, "n_levels": int}
+_MOST_BINS = 255
+
+
+def described(model: Model) -> tuple[dict[str, Any] | None, Arrays]:
+    """The header's entry and the arrays of the sections; None and none without categories."""
+    if model.encoder is None:
+        return None, {}
+    levels, statistics = model.encoder.levels, model.encoder.statistics
+    sets = all_sets(model.trees)
+    split = np.flatnonzero(sets.any(axis=1))
+    texts = [t.encode() for v in _of_kind(levels, TEXT) for t in v.values.tolist()]
+    numbers = [v.values.view("<i8") for _, v in sorted(levels.items()) if v.kind != TEXT]
+    arrays = {
+        "set_split": split.astype("<i4"),
+        "left_bins": np.ascontiguousarray(sets[split]).ravel().astype("<u8"),
+        "level_numbers": np.concatenate([np.empty(0, "<i8"), *numbers]),
+        "level_ends": np.cumsum([len(text) for text in texts]).astype("<i8"),
+        "level_text": np.frombuffer(b"".join(texts), dtype="|u1"),
+        "statistics": np.concatenate(
+            [np.empty(0, "<f8"), *(s.values.ravel() for _, s in sorted(statistics.items()))]
+        ),
+    }
+    features = [
+        {
+            "feature": f,
+            "kind": v.kind,
+            "n_columns": statistics[f].n_columns if f in statistics else 0,
+            "n_levels": len(v),
+        }
+        for f, v in sorted(levels.items())
+    ]
+    entry = {"features": features, "n_sets": len(split), "text_bytes": len(arrays["level_text"])}
+    return entry, arrays
+
+
+def _of_kind(levels: Mapping[int, Levels], kind: str) -> list[Levels]:
+    return [v for _, v in sorted(levels.items()) if v.kind == kind]
+
+
+def sections(entry: Mapping[str, Any] | None) -> list[tuple[str, str, int]]:
+    """(name, dtype, length) of each section, from the header's entry."""
+    if entry is None:
+        return []
+    features = entry["features"]
+    n_text = sum(f["n_levels"] for f in features if f["kind"] == TEXT)
+    n_numbers = sum(f["n_levels"] for f in features if f["kind"] != TEXT)
+    n_statistics = sum(f["n_columns"] * (f["n_levels"] + 1) for f in features)
+    return [
+        ("set_split", "<i4", entry["n_sets"]),
+        ("left_bins", "<u8", 4 * entry["n_sets"]),
+        ("level_numbers", "<i8", n_numbers),
+        ("level_ends", "<i8", n_text),
+        ("level_text", "|u1", entry["text_bytes"]),
+        ("statistics", "<f8", n_statistics),
+    ]
+
+
+def check_description(entry: Any, n_features: int) -> None:
+    """Types and bounds of the header's entry, before anything is sized by it."""
+    if entry is None:
+        return
+    _check_counts("categories", entry, _TYPES)
+    if not entry["features"]:
+        refuse("categories: there are none")
+    last = -1
+    for item in entry["features"]:
+        _check_counts("categories", item, _FEATURE_TYPES)
+        if not last < item["feature"] < n_features:
+            refuse(f"categories: feature {item['feature']} is out of range or out of order")
+        last = item["feature"]
+        if item["kind"] not in (TEXT, INTEGER, REAL):
+            refuse(f"categories: levels of kind {item['kind'][:20]!r} are unknown")
+        if item["n_columns"] == 0 and item["n_levels"] > _MOST_BINS:
+            refuse(f"categories: feature {last} has {item['n_levels']} levels without statistics")
+
+
+def _check_counts(what: str, value: Any, types: Mapping[str, type]) -> None:
+    if not isinstance(value, dict) or value.keys() != types.keys():
+        refuse(f"{what}: an entry does not have the keys {', '.join(sorted(types))}")
+    for key, kind in types.items():
+        if type(value[key]) is not kind or (kind is int and value[key] < 0):
+            refuse(f"{what}: {key} is {str(value[key])[:20]}")
+
+
+def encoder_of(entry: Any, arrays: Arrays, n_features: int) -> Encoder | None:
+    """The encoder that the sections hold; every level and statistic checked."""
+    if entry is None:
+        return None
+    texts = _texts(arrays["level_ends"], arrays["level_text"])
+    numbers, values = arrays["level_numbers"], arrays["statistics"]
+    levels: dict[int, Levels] = {}
+    statistics: dict[int, Statistics] = {}
+    for item in entry["features"]:
+        n, f, kind = item["n_levels"], item["feature"], item["kind"]
+        if kind == TEXT:
+            own, texts = texts[:n], texts[n:]
+        else:
+            own, numbers = numbers[:n].view("i8" if kind == INTEGER else "f8"), numbers[n:]
+        levels[f] = _checked(f, Levels(kind, own))
+        if item["n_columns"]:
+            size = item["n_columns"] * (n + 1)
+            mine, values = values[:size].reshape(item["n_columns"], n + 1), values[size:]
+            if not np.isfinite(mine).all():
+                refuse(f"categories: a statistic of feature {f} is not finite")
+            statistics[f] = Statistics(mine)
+    return Encoder(n_features, levels, statistics)
+
+
+def _texts(ends: Array, content: Array) -> npt.NDArray[Any]:
+    starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+    if (ends < starts).any() or (len(ends) and int(ends[0]) < 0):
+        refuse("categories: the ends of texts do not increase")
+    if (int(ends[-1]) if len(ends) else 0) != len(content):
+        refuse("categories: the texts do not fill their section")
+    data = content.tobytes()
+    texts = np.empty(len(ends), dtype=object)
+    try:
+        texts[:] = [data[a:b].decode() for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+    except UnicodeDecodeError:
+        refuse("categories: a level is not UTF-8")
+    return texts
+
+
+def _checked(feature: int, levels: Levels) -> Levels:
+    values = levels.values
+    if levels.kind == REAL and not np.isfinite(values).all():
+        refuse(f"categories: a level of feature {feature} is not finite")
+    if len(values) > 1 and not (values[:-1] < values[1:]).all():
+        refuse(f"categories: the levels of feature {feature} do not increase")
+    return levels
+
+
+def check_sets(arrays: Arrays, encoder: Encoder | None) -> None:
+    """All splits of categories are by sets, no others are, and sets hold only their levels."""
+    if encoder is None:
+        return
+    split, words = arrays["set_split"], arrays["left_bins"].reshape(-1, 4)
+    n_splits = len(arrays["feature"])
+    if len(split) and (split[0] < 0 or split[-1] >= n_splits or (np.diff(split) <= 0).any()):
+        refuse("categories: the splits of sets are out of range or out of order")
+    n_levels = np.full(encoder.n_columns, -1)
+    for f, n in encoder.n_levels.items():
+        n_levels[f] = n
+    has_set = np.zeros(n_splits, dtype=np.bool_)
+    has_set[split] = True
+    by_set = n_levels[arrays["feature"]] >= 0
+    trees = arrays["tree_splits"].astype(np.int64)
+    require_each("split", by_set == has_set, trees, "a set and a category do not come together")
+    bits = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    last = n_levels[arrays["feature"][split]]
+    beyond = np.arange(256) > last[:, None]
+    default = bits[np.arange(len(split)), last]
+    ok = np.ones(n_splits, dtype=np.bool_)
+    ok[split] = bits.any(axis=1) & ~(bits.astype(np.bool_) & beyond).any(axis=1)
+    ok[split] &= default == arrays["default_left"][split]
+    require_each("split", ok, trees, "its set is empty or holds levels that there are not")
+
+
+def sets_by_tree(arrays: Arrays, n_splits: Array) -> list[Array]:
+    """left_bins of each tree; no rows for trees without a set."""
+    if "set_split" not in arrays:
+        return [no_sets() for _ in n_splits]
+    ends = np.cumsum(n_splits)
+    every = np.zeros((len(arrays["feature"]), 4), dtype=np.uint64)
+    every[arrays["set_split"]] = arrays["left_bins"].reshape(-1, 4)
+    trees = [every[start:end] for start, end in zip(ends - n_splits, ends, strict=True)]
+    return [sets if sets.any() else no_sets() for sets in trees]

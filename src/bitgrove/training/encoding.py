@@ -1,0 +1,94 @@
+"""Categories of a training: their levels on all ranks, and the Encoder that is learnt from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bitgrove.data.dataset import Dataset
+from bitgrove.data.device_tables import beside, on_host
+from bitgrove.data.encoder import Encoder
+from bitgrove.data.levels import Levels, union
+from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.statistics import FirstGradients, Folds, fit_statistics
+from bitgrove.distributed.comm import Comm, gather_facts
+from bitgrove.errors import DataError, everywhere
+from bitgrove.params import TrainParams
+
+_DTYPES = {"text": "O", "integer": "i8", "real": "f8"}
+
+
+def with_agreed_levels(dataset: Dataset, comm: Comm) -> Dataset:
+    """The same rows, categories as codes of the levels that occur on some rank."""
+    present = {f: _present(dataset, f) for f in dataset.levels}
+    if comm.size == 1:
+        return dataset.with_levels(present)
+    everyone = gather_facts(
+        comm,
+        {
+            "levels": {str(f): [v.kind, v.values.tolist()] for f, v in present.items()},
+            "missing": [f for f in range(dataset.n_features) if dataset.is_missing(f)],
+        },
+    )
+    _check_same_categories(everyone, dataset.feature_names)
+    agreed = {}
+    for f in sorted({int(f) for other in everyone for f in other["levels"]}):
+        parts = [_levels(*o["levels"][str(f)]) for o in everyone if str(f) in o["levels"]]
+        try:
+            agreed[f] = union(dataset.feature_names[f], parts)
+        except DataError as error:
+            raise everywhere(DataError, str(error)) from None
+    return dataset.with_levels(agreed)
+
+
+def _levels(kind: str, values: list[Any]) -> Levels:
+    return Levels(kind, np.array(values, dtype=_DTYPES[kind]))
+
+
+def _present(dataset: Dataset, f: int) -> Levels:
+    """The levels that rows have; a Dataset without rows of weight zero may have fewer."""
+    levels, codes = dataset.levels[f], on_host(dataset.columns[f])
+    counts = np.bincount(codes[~np.isnan(codes)].astype(np.int64), minlength=len(levels))
+    return levels if counts.all() else levels.take(np.flatnonzero(counts))
+
+
+def _check_same_categories(everyone: list[Any], names: list[str]) -> None:
+    """A category of one rank must be one of all others, unless they have no value of it."""
+    having = {f: rank for rank, other in enumerate(everyone) for f in other["levels"]}
+    for f, first in sorted(having.items(), key=lambda item: int(item[0])):
+        for rank, other in enumerate(everyone):
+            if f not in other["levels"] and int(f) not in other["missing"]:
+                raise everywhere(
+                    DataError,
+                    f"column {names[int(f)]!r} is a category on rank {first} but not on rank "
+                    f"{rank}; all shards need the same columns",
+                )
+
+
+def fit_encoder(
+    dataset: Dataset,
+    params: TrainParams,
+    first_gradients: Callable[[], FirstGradients] | None,
+    runs: RowRuns,
+    comm: Comm,
+) -> tuple[Encoder | None, list[Any]]:
+    """The Encoder (None without categories) and the columns that this rank's rows are binned from.
+
+    Categories with more levels than max_bin become statistics of the first gradients.
+    """
+    if not dataset.levels:
+        return None, dataset.columns
+    many = [f for f, levels in sorted(dataset.levels.items()) if len(levels) > params.max_bin]
+    columns, more, statistics = list(dataset.columns), [], {}
+    if many:
+        assert first_gradients is not None, "categories of many levels need gradients"
+        gradients, folds = first_gradients(), Folds.of(runs, params.random_state, comm)
+    for f in many:
+        codes = dataset.columns[f]
+        fitted = fit_statistics(on_host(codes), len(dataset.levels[f]), gradients, folds)
+        statistics[f] = fitted[0]
+        columns[f], *others = [beside(column, codes) for column in fitted[1]]
+        more += others
+    return Encoder(dataset.n_features, dataset.levels, statistics), columns + more

@@ -1,0 +1,138 @@
+"""Levels: every library's columns give the same codes, and what cannot be a level is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import bitgrove as bg
+from bitgrove.data.levels import INTEGER, REAL, TEXT, Levels, read_levels, union
+from bitgrove.errors import DataError, DataTypeError
+
+TEXTS = ["rome", None, "oslo", "rome", "łódź", "", "oslo"]
+CODES = [2, -1, 1, 2, 3, 0, 1]
+LEVELS = ["", "oslo", "rome", "łódź"]
+KINDS: dict[str, Any] = {
+    "pandas object": lambda: pd.Series(TEXTS, dtype=object),
+    "pandas string": lambda: pd.Series(TEXTS, dtype="string"),
+    "pandas arrow string": lambda: pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.string())),
+    "pandas category": lambda: pd.Series(TEXTS, dtype="category"),
+    "pandas ordered": lambda: pd.Series(
+        pd.Categorical(TEXTS, ["zürich", "rome", "łódź", "", "oslo"], ordered=True)
+    ),
+    "polars string": lambda: pl.Series(TEXTS),
+    "polars categorical": lambda: pl.Series(TEXTS, dtype=pl.Categorical),
+    "polars enum": lambda: pl.Series(TEXTS, dtype=pl.Enum(["rome", "łódź", "", "oslo", "ulm"])),
+    "arrow string": lambda: pa.chunked_array([TEXTS[:3], TEXTS[3:]]),
+    "arrow large string": lambda: pa.array(TEXTS, pa.large_string()),
+    "arrow dictionary": lambda: pa.array(TEXTS).dictionary_encode(),
+    "arrow dictionaries": lambda: pa.chunked_array(
+        [pa.array(TEXTS[:4]).dictionary_encode(), pa.array(TEXTS[4:]).dictionary_encode()]
+    ),
+    "array of objects": lambda: np.array(TEXTS, dtype=object),
+    "NaN for missing": lambda: np.array([np.nan if t is None else t for t in TEXTS], dtype=object),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_of_every_library(kind: str) -> None:
+    coded = read_levels("c", KINDS[kind]())
+    assert coded.codes.tolist() == CODES
+    assert coded.levels.kind == TEXT and coded.levels.values.tolist() == LEVELS
+
+
+NUMBERS: dict[str, tuple[Any, str, list[Any], list[int]]] = {
+    "integers": (np.array([7, -2, 7]), INTEGER, [-2, 7], [1, 0, 1]),
+    "floats that are whole": (np.array([7.0, np.nan, -2.0]), INTEGER, [-2, 7], [1, -1, 0]),
+    "floats": (np.array([0.5, 2.0]), REAL, [0.5, 2.0], [0, 1]),
+    "bools": (np.array([True, False]), INTEGER, [0, 1], [1, 0]),
+    "large": (np.array([2**62 + 1, 2**62]), INTEGER, [2**62, 2**62 + 1], [1, 0]),
+    "nullable": (pd.Series([3, None, 1], dtype="Int64"), INTEGER, [1, 3], [1, -1, 0]),
+    "categories": (pd.Series([3, 1, 3], dtype="category"), INTEGER, [1, 3], [1, 0, 1]),
+    "one and 1.0": (np.array([1, 1.0, 2], dtype=object), INTEGER, [1, 2], [0, 0, 1]),
+    "polars": (pl.Series([5, None, 4]), INTEGER, [4, 5], [1, -1, 0]),
+    "nothing": (np.array([np.nan, np.nan]), INTEGER, [], [-1, -1]),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers(kind: str) -> None:
+    column, wanted, levels, codes = NUMBERS[kind]
+    coded = read_levels("c", column)
+    assert coded.levels.kind == wanted and coded.levels.values.tolist() == levels
+    assert coded.codes.tolist() == codes
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "text and numbers": (np.array(["a", 1], dtype=object), "either text or numbers"),
+    "bytes": (np.array([b"a"], dtype=object), "bytes"),
+    "tuples": (np.array([(1, 2), None], dtype=object), "tuple"),
+    "half of a letter": (np.array(["\ud800"], dtype=object), "not Unicode"),
+    "infinite": (np.array([1.5, np.inf]), "infinite"),
+    "too large": (np.array([1e300]), "64 bits"),
+    "dates": (pd.Series(pd.date_range("2020", periods=2)), "datetime"),
+    "date categories": (pd.Series(pd.date_range("2020", periods=2)).astype("category"), "Time"),
+    "complex": (np.array([1j]), "complex"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_no_level(kind: str) -> None:
+    column, message = BAD[kind]
+    with pytest.raises((DataError, DataTypeError), match=f"column 'c'.*{message}"):
+        read_levels("c", column)
+
+
+def test_find_and_union() -> None:
+    ints = Levels(INTEGER, np.array([1, 3, 2**60 + 1]))
+    reals = Levels(REAL, np.array([0.5, 3.0]))
+    text = Levels(TEXT, np.array(["1", "3"], dtype=object))
+    assert ints.find("c", reals).tolist() == [-1, 1]
+    assert reals.find("c", ints).tolist() == [-1, 1, -1]
+    with pytest.raises(DataError, match=r"column 'c' holds text .*'1'.*whole numbers"):
+        ints.find("c", text)
+    with pytest.raises(DataError, match="text in some parts"):
+        union("c", [ints, text])
+    empty = Levels(TEXT, np.array([], dtype=object))
+    assert union("c", [empty, ints]).values.tolist() == ints.values.tolist()
+    assert union("c", [ints, reals]).values.tolist() == [0.5, 1.0, 3.0, 2.0**60]
+
+
+def test_which_columns_are_categories() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [3, 4]})
+    assert set(bg.Dataset(frame).levels) == {1}
+    assert set(bg.Dataset(frame, categorical_feature=["c"]).levels) == {1, 2}
+    assert set(bg.Dataset(frame, categorical_feature=[0]).levels) == {0, 1}
+    assert set(bg.Dataset(frame, categorical_feature=[False, True, True]).levels) == {1, 2}
+    renamed = bg.Dataset(frame, feature_names=["p", "q", "r"], categorical_feature=["r"])
+    assert set(renamed.levels) == {1, 2}
+    with pytest.raises(DataError, match=r"column 'b' .* numbers are needed"):
+        bg.Dataset(frame, categorical_feature=None)
+    mixed = np.array([["x", 1.5], ["y", None]], dtype=object)
+    dataset = bg.Dataset(mixed, categorical_feature=[0])
+    assert set(dataset.levels) == {0} and np.isnan(dataset.columns[1][1])
+    with pytest.raises(DataError, match="not text"):
+        bg.Dataset(mixed)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["d"], "'d' is not a column"),
+        ([3], "3 is neither"),
+        ([-1], "-1 is neither"),
+        ([1.5], "1.5 is neither"),
+        ("c", "must be 'auto'"),
+        (7, "must be 'auto'"),
+        ([True, False], "a mask of 2 for 3 columns"),
+    ],
+)
+def test_bad_choices(given: Any, message: str) -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [3, 4]})
+    with pytest.raises(DataError, match=message):
+        bg.Dataset(frame, categorical_feature=given)
