@@ -23,6 +23,8 @@ class Link:
     """The scores themselves are the predictions."""
 
     kernel: ClassVar[str | None] = None
+    # Is a score a logarithm? Then a step of one, times the slope, multiplies odds by e.
+    is_logarithm: ClassVar[bool] = False
     slope: float = 1.0
 
     def predictions(self, scores: F64) -> F64:
@@ -45,6 +47,7 @@ class Sigmoid(Link):
     """The probability of the second class: 1 / (1 + exp(-slope * score))."""
 
     kernel = "sigmoid_scores"
+    is_logarithm = True
 
     def predictions(self, scores: F64) -> F64:
         return exact_sigmoid(self.slope * _flat(scores))
@@ -59,6 +62,7 @@ class Exp(Link):
     """The score is the logarithm of the prediction."""
 
     kernel = "exp_scores"
+    is_logarithm = True
 
     def predictions(self, scores: F64) -> F64:
         return exact_exp(_flat(scores))
@@ -82,6 +86,7 @@ class Softmax(Link):
     """The probability of each class."""
 
     kernel = "softmax_scores"
+    is_logarithm = True
 
     def predictions(self, scores: F64) -> F64:
         return _shares(exact_exp(scores - scores.max(axis=1, keepdims=True)))

@@ -39,6 +39,7 @@ from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
 from bitgrove.training.continuing import check_continues, raw_scores, shared_model
 from bitgrove.training.grower import Grower, TreeSample
+from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import counts_magnitudes, quantize
 from bitgrove.training.refit import (
@@ -56,11 +57,13 @@ class TrainInfo:
     """Facts about a training run; none of them is part of the model's bytes.
 
     best_score: the metrics of the kept iteration (of the last one, without early stopping).
+    rounding_noise: for each tree, the part of its gradients' variance that is rounding, 0 to 1.
     """
 
     rounds_per_tree: list[int] = field(default_factory=list)
     accumulator_widths: Counter[str] = field(default_factory=Counter)
     zero_rows: list[int] = field(default_factory=list)
+    rounding_noise: list[float] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -107,6 +110,7 @@ class Booster:
         self.scores = self.start_scores(dataset)
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
+        self.guards = Guards(params, self.objective, comm.rank)
         # Whole weights for quantiles of residuals, where leaves are such.
         self.leaf_weights = None
         if self.objective.leaf_level is not None:
@@ -148,7 +152,8 @@ class Booster:
         quantized = quantize(backend, gradients, params, key, self.runs, self.comm)
         rows = backend.select_rows(self.runs, sample)
         seen = TreeSample(rows, feature_sample(params, number, self.dataset.n_features))
-        grown, work = self.grower.grow(quantized, seen, WidthPlan(quantized), self.n_total)
+        widths = WidthPlan(quantized, self.n_total)
+        grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
         level = self.objective.output(output).leaf_level
         if params.refit_leaves and level is None:
             n_rows = int(grown.leaf_rows.sum())
@@ -160,6 +165,7 @@ class Booster:
         if level is not None:
             found = self._quantiles(output, work, len(hess), level)
             values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
+        values = self.guards.bounded(values, rule.learning_rate)
         tree = finish_tree(grown, values, hess)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
@@ -168,6 +174,7 @@ class Booster:
             if n_built:
                 self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
+        self.info.rounding_noise.append(quantized.rounding_noise)
         return tree
 
     def _quantiles(self, output: int, work: TreeWork, n_leaves: int, level: float) -> F64:
