@@ -42,7 +42,9 @@ def test_weights_are_repetitions(values: np.ndarray, level: float, seed: int) ->
         assert weighted_quantile(values, scaled, level, SoloComm()) == repeated
 
 
-@given(hnp.arrays(np.float32, st.integers(2, 50), elements=st.floats(-(2.0**126), 2.0**126, width=32)))
+@given(
+    hnp.arrays(np.float32, st.integers(2, 50), elements=st.floats(-(2.0**126), 2.0**126, width=32))
+)
 def test_keys_have_the_order_of_their_numbers(values: np.ndarray) -> None:
     keys = float32_keys(values)
     np.testing.assert_array_equal(float32_of_keys(keys), values)
