@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bitgrove.arithmetic.exact_math import numpy_to_gradient
 from bitgrove.kernels.plans import DIVISION, Records, records
 from bitgrove.model.tree import Tree
 from kernel_cases import mapper_of
@@ -114,6 +115,36 @@ class LeafVerbs:
         twin.oracle.add_tree(scores, tree)
         twin.work.add_tree(mine, tree)
         assert backend.download(mine).tobytes() == scores.tobytes()
+
+    @pytest.mark.parametrize("n_leaves", [1, 3, 255, 300])
+    def test_digits_of_residuals(self, backend: Any, n_leaves: int) -> None:
+        """Keys rise with the residuals; weights of digits and next keys, also of empty leaves."""
+        rng = np.random.default_rng(n_leaves)
+        n_rows = 70_001
+        table = Table(mapper_of([1], [False]), [np.zeros(n_rows)])
+        rows = rng.permutation(n_rows).astype(np.int32)
+        integers = Integers(np.ones((n_rows, 2), dtype=np.int64))
+        twin = TwinPlan(table, integers, rows).start(backend)
+        ends = np.sort(rng.integers(0, n_rows - 500, size=n_leaves))
+        begins = np.concatenate([[0], ends[:-1]])
+        for work in (twin.work, twin.oracle):
+            work.set_leaves(begins, ends)
+        label, scores = np.round(rng.normal(size=n_rows), 3), rng.choice([0.0, 1e-45, 1e30], n_rows)
+        keys = REFERENCE.residual_keys(scores, label)
+        mine = backend.residual_keys(*map(backend.upload, (scores, label)))
+        assert backend.download(mine).tobytes() == keys.tobytes()
+        residual = numpy_to_gradient(label - scores)
+        order = np.argsort(keys, kind="stable")
+        assert (np.diff(residual[order]) >= 0.0).all()
+        prefix = np.zeros(n_leaves, dtype=np.uint32)
+        for shift in (24, 16, 8, 0):
+            for weights in (None, rng.integers(1, 2**40, size=n_rows)):
+                expected = twin.oracle.leaf_digits(keys, weights, prefix, shift)
+                found = twin.work.leaf_digits(mine, backend.upload(weights), prefix, shift)
+                np.testing.assert_array_equal(found, expected)
+            prefix = (prefix << np.uint32(8)) | expected.argmax(axis=1).astype(np.uint32)
+        expected_next = twin.oracle.next_keys(keys, prefix)
+        np.testing.assert_array_equal(twin.work.next_keys(mine, prefix), expected_next)
 
     @pytest.mark.parametrize("n_splits", [0, 2])
     def test_add_tree(self, backend: Any, n_splits: int) -> None:

@@ -14,14 +14,9 @@ from numpy.typing import NDArray
 
 import bitgrove as bg
 import bitgrove.dask
+from bitgrove.objectives import OBJECTIVES
+from bitgrove.params import resolve
 from cases import Case
-
-ESTIMATORS = {
-    "binary": "BitGroveClassifier",
-    "multiclass": "BitGroveClassifier",
-    "regression": "BitGroveRegressor",
-    "lambdarank": "BitGroveRanker",
-}
 
 
 @contextmanager
@@ -48,9 +43,12 @@ def group_blocks(group: NDArray[np.int64], borders: Sequence[int]) -> da.Array:
 
 
 def estimator(module: Any, case: Case, **more: Any) -> Any:
-    params = {k: v for k, v in case.params.items() if k not in ("objective", "num_class")}
+    params = {k: v for k, v in case.params.items() if k != "num_class"}
     params["categorical_features"] = case.categories or "auto"
-    return getattr(module, ESTIMATORS[case.params["objective"]])(**{**params, **more})
+    objective = OBJECTIVES[resolve({"objective": params["objective"]}).objective or ""]
+    name = "Classifier" if objective.is_classifier else "Regressor"
+    name = "Ranker" if objective.needs_queries else name
+    return getattr(module, f"BitGrove{name}")(**{**params, **more})
 
 
 def fit_solo(case: Case) -> Any:

@@ -64,7 +64,7 @@ def test_default_has_the_annotated_type(parameter: Parameter) -> None:
         "schedule": float,
     }  # fmt: skip
     kind = kinds.get(parameter.type, tuple)
-    members = typing.get_args(hint) or (hint,)
+    members = (hint,) if typing.get_origin(hint) is tuple else typing.get_args(hint) or (hint,)
     assert kind in {typing.get_origin(member) or member for member in members}
     assert (type(None) in members) == parameter.optional
     assert parameter.default is None or type(parameter.default) is kind

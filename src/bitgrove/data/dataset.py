@@ -24,6 +24,7 @@ from bitgrove.data.given_values import (
 )
 from bitgrove.data.levels import Levels, recoded, union
 from bitgrove.data.tables import (
+    MAX_ROWS,
     Column,
     Columns,
     code_type,

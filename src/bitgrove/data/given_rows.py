@@ -5,13 +5,21 @@ Receives the arguments of fit; returns one Rows for the training and one for eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from bitgrove.errors import DataError
+from bitgrove.errors import DataError, ParameterError
+
+# What fit() may be given under another name, as in XGBoost.
+_FIT_SPELLINGS = {
+    "sample_weight_eval_set": "eval_sample_weight",
+    "base_margin": "init_score",
+    "base_margin_eval_set": "eval_init_score",
+    "xgb_model": "init_model",
+}
 
 
 class Queries(NamedTuple):
@@ -90,3 +98,12 @@ def with_each(pairs: list[tuple[Any, Any]], **extras: Any) -> list[tuple[Any, ..
 def _holds_one_array(given: Any) -> bool:
     is_list = isinstance(given, (list, tuple)) and len(given) == 1
     return is_list and (given[0] is None or np.ndim(given[0]) > 0)
+
+
+def either(value: Any, name: str, more: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """An argument of fit by its own name or another library's, and what is left."""
+    others = [other for other, main in _FIT_SPELLINGS.items() if main == name and other in more]
+    if others and value is not None:
+        raise ParameterError(f"{name!r} and {others[0]!r} are the same argument; give one of them")
+    left = {other: given for other, given in more.items() if other not in others}
+    return more[others[0]] if others else value, left

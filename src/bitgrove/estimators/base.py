@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bitgrove.callbacks import Callback
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
-from bitgrove.data.given_rows import Rows, pairs_of, same_rows, with_each
+from bitgrove.data.given_rows import Rows, either, pairs_of, same_rows, with_each
 from bitgrove.data.tables import collected
 from bitgrove.errors import DataError, ParameterError, Problems, UnknownParameterError
 from bitgrove.estimators.signature import docstring, main_names, make_init, table_of
@@ -61,13 +61,6 @@ _CATEGORICAL_FEATURES = Parameter(
     "Which columns are categories: 'auto' (text and category types of data frames), a list of "
     "names or positions, or None. LightGBM `categorical_feature`.", "Estimators", optional=True,
 )  # fmt: skip
-# What fit() may be given under another name, as in XGBoost.
-_FIT_SPELLINGS = {
-    "sample_weight_eval_set": "eval_sample_weight",
-    "base_margin": "init_score",
-    "base_margin_eval_set": "eval_init_score",
-    "xgb_model": "init_model",
-}
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
@@ -399,15 +392,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
-
-
-def either(value: Any, name: str, more: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """An argument of fit by its own name or another library's, and what is left."""
-    others = [other for other, main in _FIT_SPELLINGS.items() if main == name and other in more]
-    if others and value is not None:
-        raise ParameterError(f"{name!r} and {others[0]!r} are the same argument; give one of them")
-    left = {other: given for other, given in more.items() if other not in others}
-    return more[others[0]] if others else value, left
 
 
 def _seed(random_state: Any) -> Any:

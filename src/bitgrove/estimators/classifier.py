@@ -111,11 +111,12 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         n_known, n_wanted = self.n_classes_, given.get("num_class")
         if n_wanted not in (None, n_known):
             raise ParameterError(f"num_class={n_wanted}: y has {n_known} classes")
-        if not objective.allows_outputs(n_known) and n_known != 2:
+        settings = objective.class_settings(n_known)
+        if n_known > 2 and not settings and objective is not Custom:
             raise ParameterError(
                 f"objective={objective.name!r} is for two classes, y has {n_known}"
             )
-        settings = {"num_class": None, **objective.class_settings(n_known)}
+        settings = {"num_class": None, **settings}
         if objective is Custom and n_known > 2:
             settings["num_class"] = n_known
         return {"objective": self._spelled(objective, given), **settings}

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bitgrove.callbacks import Callback
-from bitgrove.data.given_rows import Queries, Rows, pairs_of, with_each
-from bitgrove.estimators.base import Array, Estimator, either
+from bitgrove.data.given_rows import Queries, Rows, either, pairs_of, with_each
+from bitgrove.estimators.base import Array, Estimator
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
 from bitgrove.objectives import LambdaRank, Objective
