@@ -36,6 +36,8 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     params = resolve({**model.params, **kind.class_settings(model.n_classes)})
     dataset = dataset.without_zero_weights()
     objective = make_objective(params, dataset, comm)
+    if getattr(objective, "leaf_level", None) is not None:
+        raise ParameterError(f"refit: leaves of {model.objective!r} are quantiles, not supported")
     label = dataset.label
     assert label is not None, "make_objective refuses data without labels"
     weight = objective.row_weights(label, dataset.weight)
