@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bitgrove.errors import ParameterError, UnknownParameterError, raise_all
@@ -21,9 +22,11 @@ def table_of(
     objectives: Iterable[type[Objective]], own: Iterable[Parameter]
 ) -> dict[str, Parameter]:
     """The parameters that some of these objectives use, and an estimator's own."""
-    names = {objective.name for objective in objectives}
-    used = [p for p in PARAMETERS if names & set(p.objectives)]
-    return {p.name: p for p in (*used, *own)}
+    names = [objective.name for objective in objectives]
+    used = [p for p in PARAMETERS if set(names) & set(p.objectives)]
+    found = {p.name: p for p in (*used, *own)}
+    found["objective"] = replace(found["objective"], choices=names)
+    return found
 
 
 def make_init(parameters: Mapping[str, Parameter]) -> Callable[..., None]:
@@ -89,7 +92,7 @@ def docstring(summary: str, parameters: Mapping[str, Parameter]) -> str:
         "Attributes",
         "----------",
         "model_ : Model",
-        "    The trained model; it saves, predicts and explains itself.",
+        "    The trained model, which predicts and saves itself.",
         "n_iter_ : int",
         "    Boosting iterations of the model.",
         "best_iteration_ : int or None",
