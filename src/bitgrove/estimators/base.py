@@ -183,7 +183,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         params = self._params(more, has_valid=bool(valid_sets))
         n_left, how = self._going_on(params, how)
         if n_left > 0:
-            params = replace(params, n_estimators=n_left)
+            rate = params.learning_rate
+            rate = rate[-n_left:] if isinstance(rate, tuple) else rate
+            params = replace(params, n_estimators=n_left, learning_rate=rate)
             self._keep(train(params, train_set, valid_sets=valid_sets, **how))
         return self
 

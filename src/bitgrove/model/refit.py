@@ -38,6 +38,14 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     objective = make_objective(params, dataset, comm)
     if getattr(objective, "leaf_level", None) is not None:
         raise ParameterError(f"refit: leaves of {model.objective!r} are quantiles, not supported")
+    rates = params.learning_rate
+    if not isinstance(rates, tuple):
+        rates = (rates,) * model.n_iterations
+    if len(rates) < model.n_iterations:
+        raise ParameterError(
+            f"refit: the schedule of learning rates has {len(rates)} values, the model "
+            f"{model.n_iterations} iterations: those of its init_model are not known"
+        )
     label = dataset.label
     assert label is not None, "make_objective refuses data without labels"
     weight = objective.row_weights(label, dataset.weight)
@@ -52,8 +60,6 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
         part = model[iteration : iteration + 1]
         leaves = predict_leaves(part.forest, rows, None)
         grad, hess = objective.gradients(scores, label, weight, tables)
-        rate = params.learning_rate
-        rate = rate[iteration] if isinstance(rate, tuple) else rate
         for output, tree in enumerate(part.trees):
             mine = leaves[:, output]
             grads = _leaf_sums(grad[output], mine, tree, n_total, comm)
@@ -64,7 +70,7 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
             grads = np.copysign(np.maximum(np.abs(grads) - params.reg_alpha, 0.0), grads)
             curvature = hesses + params.reg_lambda
             size = np.divide(-grads, curvature, out=np.zeros_like(grads), where=curvature > 0.0)
-            fresh = size * rate + 0.0
+            fresh = size * rates[iteration] + 0.0
             kept = decay_rate * tree.leaf_value + (1.0 - decay_rate) * fresh
             values = np.where(counts > 0, kept if decay_rate > 0.0 else fresh, tree.leaf_value)
             trees.append(replace(tree, leaf_value=values, leaf_rows=counts, leaf_hess=hesses))
