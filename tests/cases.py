@@ -153,6 +153,16 @@ def _multiclass() -> Case:
     return Case(_base("multiclass", n_estimators=3, gradient_bits=3), X, y)
 
 
+def _rare_class() -> Case:
+    """One row in 300 is of the last class: its leaves would step by hundreds and are bounded."""
+    case = _multiclass()
+    case.X, case.y = table(1500, 6, 14), np.zeros(1500)
+    case.y[case.X[:, 0] > 0.5] = 1.0
+    case.y[np.argsort(case.X[:, 1])[:5]] = 2.0
+    case.params |= {"n_estimators": 4, "min_child_samples": 2}
+    return case
+
+
 def _ranking(valid: bool = False) -> Case:
     rng = np.random.default_rng(6)
     group = rng.integers(1, 25, size=50)
@@ -237,6 +247,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "regression full precision": lambda: _regression(False, gradient_bits=None),
     "regression heavy tail": _heavy_tail,
     "multiclass": _multiclass,
+    "multiclass rare class": _rare_class,
     "ranking": _ranking,
     "ranking early stopping": lambda: _ranking(valid=True),
     "wide": _wide,

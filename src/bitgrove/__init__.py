@@ -16,6 +16,7 @@ from bitgrove.callbacks import (
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
+    BitgroveWarning,
     DataError,
     DataTypeError,
     ModelFormatError,
@@ -34,6 +35,7 @@ __all__ = [
     "BitGroveRanker",
     "BitGroveRegressor",
     "BitgroveError",
+    "BitgroveWarning",
     "CVResult",
     "DataError",
     "DataTypeError",

@@ -1,4 +1,4 @@
-"""The errors a user can meet.
+"""The errors and warnings a user can meet.
 
 Each also is the built-in error that scikit-learn users expect: `except ValueError` keeps working.
 A call with several faults raises one error that names all of them (Problems, raise_all).
@@ -58,6 +58,10 @@ class RankFailure(TrainingError):
 
 class DeviceMemoryError(TrainingError, MemoryError):
     """The GPU has not enough memory for this data."""
+
+
+class BitgroveWarning(UserWarning):
+    """A training that goes on, but whose model may not be what was wanted."""
 
 
 def everywhere(kind: type[BitgroveError], message: str) -> BitgroveError:

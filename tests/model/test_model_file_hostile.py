@@ -26,7 +26,7 @@ from model_cases import (
     ("old", "new", "message"),
     [
         (b'"n_trees":3', b'"n_trees":3,"n_trees":3', "the key 'n_trees' twice"),
-        (b'"defaults":1', b'"defaults":1,"defaults":1', "the key 'defaults' twice"),
+        (b'"defaults":', b'"defaults":1,"defaults":', "the key 'defaults' twice"),
         (b'"n_trees":3', b'"n_trees": 3', "not canonical JSON"),
         (b'"n_trees":3', b'"n_trees":03', "not JSON"),
         (b'"best_iteration":null', b'"best_iteration":-0', "not canonical JSON"),

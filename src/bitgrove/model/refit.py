@@ -46,6 +46,7 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
             f"refit: the schedule of learning rates has {len(rates)} values, the model "
             f"{model.n_iterations} iterations: those of its init_model are not known"
         )
+    limit = objective.link.step_limit(params.max_delta_step)
     label = dataset.label
     assert label is not None, "make_objective refuses data without labels"
     weight = objective.row_weights(label, dataset.weight)
@@ -70,7 +71,8 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
             grads = np.copysign(np.maximum(np.abs(grads) - params.reg_alpha, 0.0), grads)
             curvature = hesses + params.reg_lambda
             size = np.divide(-grads, curvature, out=np.zeros_like(grads), where=curvature > 0.0)
-            fresh = size * rates[iteration] + 0.0
+            bound = limit * rates[iteration]
+            fresh = np.clip(size * rates[iteration] + 0.0, -bound, bound)
             kept = decay_rate * tree.leaf_value + (1.0 - decay_rate) * fresh
             values = np.where(counts > 0, kept if decay_rate > 0.0 else fresh, tree.leaf_value)
             trees.append(replace(tree, leaf_value=values, leaf_rows=counts, leaf_hess=hesses))

@@ -82,7 +82,7 @@ def _elsewhere(names: str, whose: str, instead: str = "") -> None:
     _ELSEWHERE.update(dict.fromkeys(names.split(), (whose, instead)))
 
 
-_elsewhere("interaction_constraints monotone_constraints max_delta_step", BOTH)
+_elsewhere("interaction_constraints monotone_constraints", BOTH)
 _elsewhere(
     "monotone_constraints_method monotone_penalty path_smooth feature_contri "
     "forcedsplits_filename forcedbins_filename max_bin_by_feature min_data_in_bin "

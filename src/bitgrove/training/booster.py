@@ -31,6 +31,7 @@ from bitgrove.objectives import make_objective
 from bitgrove.params import TrainParams, model_params
 from bitgrove.training.continuing import check_continues, raw_scores, shared_model
 from bitgrove.training.grower import Grower, TreeSample
+from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import counts_magnitudes, quantize
 from bitgrove.training.refit import finish_tree, integer_leaf_sums, original_leaf_sums
@@ -41,11 +42,13 @@ class TrainInfo:
     """Facts about a training run; none of them is part of the model's bytes.
 
     best_score: the metrics of the kept iteration (of the last one, without early stopping).
+    rounding_noise: for each tree, the part of its gradients' variance that is rounding, 0 to 1.
     """
 
     rounds_per_tree: list[int] = field(default_factory=list)
     accumulator_widths: Counter[str] = field(default_factory=Counter)
     zero_rows: list[int] = field(default_factory=list)
+    rounding_noise: list[float] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -92,6 +95,7 @@ class Booster:
         self.scores = self.start_scores(dataset)
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
+        self.guards = Guards(params, self.objective, comm.rank)
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
 
@@ -126,13 +130,16 @@ class Booster:
         quantized = quantize(backend, gradients, params, key, self.runs, self.comm)
         rows = backend.select_rows(self.runs, sample)
         seen = TreeSample(rows, feature_sample(params, number, self.dataset.n_features))
-        grown, work = self.grower.grow(quantized, seen, WidthPlan(quantized), self.n_total)
+        widths = WidthPlan(quantized, self.n_total)
+        grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
         if params.refit_leaves:
             n_rows = int(grown.leaf_rows.sum())
             sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
-        tree = finish_tree(grown, *work.leaf_values(sums, self.leaf_rule(number)))
+        rule = self.leaf_rule(number)
+        values, hess = work.leaf_values(sums, rule)
+        tree = finish_tree(grown, self.guards.bounded(values, rule.learning_rate), hess)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
@@ -140,6 +147,7 @@ class Booster:
             if n_built:
                 self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
+        self.info.rounding_noise.append(quantized.rounding_noise)
         return tree
 
     def leaf_rule(self, tree: int) -> LeafRule:

@@ -88,6 +88,7 @@ def train(
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
         info.seconds = {"bin": binned - started, "train": time.perf_counter() - binned}
+        booster.guards.finish(info.rounding_noise)
         model = booster.model(state.best_iteration)
         check_same_model(comm, model)
         _say_what_was_trained(booster, model)

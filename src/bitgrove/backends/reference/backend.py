@@ -26,7 +26,7 @@ from bitgrove.backends.reference.edges import find_edges
 from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, ReferenceTree
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns, row_ids
-from bitgrove.kernels.plans import ROW_TOTALS, records
+from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS, records
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective
 
@@ -81,7 +81,8 @@ class ReferenceBackend:
         r, n_rows = rounding, len(grad)
         nearest = np.full(n_rows, _NEAREST, dtype=np.uint64)
         noise = row_hash(r.key, row_ids(runs)) if r.stochastic else nearest
-        g = _round(grad.astype(np.float64) * r.inverse_grad, noise >> np.uint64(33), r.grad_limit)
+        x = grad.astype(np.float64) * r.inverse_grad
+        g = _round(x, noise >> np.uint64(33), r.grad_limit)
         h = np.ones(n_rows, dtype=np.int64)
         if hess is not None:
             low = (noise & np.uint64(0xFFFFFFFF)) >> np.uint64(1)
@@ -90,6 +91,10 @@ class ReferenceBackend:
         totals = records(
             ROW_TOTALS, 1, abs_grad=np.abs(g).sum(), grad=g.sum(), hess=h.sum(), zero_rows=zeros
         )
+        if r.half_bits < 32:  # of full precision there is nothing to say
+            errors = np.minimum((g - x) * (g - x), 1.0) * SQUARED_ERROR_UNITS
+            totals["squared_grad"] = (g * g).sum()
+            totals["squared_error"] = errors.astype(np.int64).sum()
         return PackedRows(np.stack([g, h], axis=1), totals)
 
     def select_rows(self, runs: RowRuns, sample: Sample | None) -> Array:
