@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from joblib import Parallel, delayed
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import NotFittedError
@@ -21,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bitgrove import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
 from bitgrove.errors import DataError, ParameterError
+from bitgrove.machine.threads import available_cores, resolve_threads
 
 FRAME, Y = load_breast_cancer(return_X_y=True, as_frame=True)
 LABELS = np.array(["benign", "malignant"])[Y]
@@ -74,6 +76,11 @@ def test_searches_with_processes() -> None:
         alone.cv_results_["mean_test_score"], many.cv_results_["mean_test_score"]
     )
     assert alone.best_estimator_.model_ == many.best_estimator_.model_
+
+
+def test_processes_of_a_search_share_the_cores() -> None:
+    seen = Parallel(n_jobs=2, backend="loky")(delayed(resolve_threads)(None) for _ in range(2))
+    assert max(seen) <= max(1, available_cores() // 2)
 
 
 def test_metadata_is_routed() -> None:

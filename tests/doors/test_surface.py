@@ -221,6 +221,8 @@ def test_docstrings_explain_every_parameter(cls: Any) -> None:
     for parameter in cls.parameters.values():
         assert f"\n{parameter.name} : " in cls.__doc__
         assert parameter.doc.split(". ")[0].split()[0] in cls.__doc__
+    others = {"binary", "regression", "lambdarank"} - set(cls.parameters["objective"].choices)
+    assert len(others) == 2 and "objective : one of" in cls.__doc__
 
 
 def test_short_reprs() -> None:

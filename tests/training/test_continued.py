@@ -153,6 +153,13 @@ def test_schedules_of_the_learning_rate() -> None:
     ):
         with pytest.raises(ParameterError, match=message):
             resolve({"learning_rate": wrong, "n_estimators": 3})
+    warm = bg.BitGroveRegressor(n_estimators=2, n_jobs=1, num_leaves=7, warm_start=True)
+    warm.set_params(learning_rate=rates[:2]).fit(X, Y)
+    warm.set_params(n_estimators=3, learning_rate=rates).fit(X, Y)
+    assert same_trees(warm.model_, listed)
+    assert listed.refit(X, Y, decay_rate=0.0) == listed
+    with pytest.raises(ParameterError, match="those of its init_model are not known"):
+        warm.model_.refit(X, Y)
     with pytest.raises(ParameterError, match="only learning_rate has schedules"):
         bg.reset_parameter(num_leaves=[3, 4])
 

@@ -13,8 +13,9 @@ import bitgrove as bg
 from bitgrove.distributed import run_threads
 from bitgrove.distributed.comm import Comm
 from bitgrove.objectives import OBJECTIVES
+from bitgrove.objectives.links import USUAL_STEP
 from bitgrove.params import resolve
-from bitgrove.training.guards import USUAL_STEP, Guards
+from bitgrove.training.guards import Guards
 
 F64 = NDArray[np.float64]
 DANGEROUS = {"max_delta_step": 0, "reg_lambda": 0.0, "min_child_weight": 1e-3}
@@ -96,7 +97,7 @@ def test_how_far_a_leaf_may_step() -> None:
     def ends(objective: str, **params: Any) -> list[float]:
         checked = resolve({"objective": objective, "learning_rate": 0.5, **params})
         guards = Guards(checked, OBJECTIVES[objective].from_settings(vars(checked)), rank=1)
-        return guards.bounded(values).tolist()
+        return guards.bounded(values, checked.learning_rate).tolist()
 
     usual = 0.5 * USUAL_STEP
     assert ends("binary") == ends("multiclass") == [-usual, -0.5, 0.0, usual]

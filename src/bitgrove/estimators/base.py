@@ -26,7 +26,7 @@ from bitgrove.data.device_tables import is_on_gpu, on_host
 from bitgrove.data.given_rows import Rows, either, pairs_of, same_rows, with_each
 from bitgrove.data.tables import collected
 from bitgrove.errors import DataError, ParameterError, Problems, UnknownParameterError
-from bitgrove.estimators.signature import docstring, main_names, make_init, table_of
+from bitgrove.estimators.signature import OF_ALL, docstring, main_names, make_init, table_of
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model, load
 from bitgrove.objectives import OBJECTIVES, Custom, Objective
@@ -40,35 +40,11 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-_IMPORTANCE_TYPE = Parameter(
-    "importance_type", "choice", "gain",
-    "What `feature_importances_` measures: the total gain of a feature's splits, or their number.",
-    "Estimators", choices=("gain", "split"),
-)  # fmt: skip
-_WARM_START = Parameter(
-    "warm_start", "bool", False,
-    "Go on from the last fit: its trees stay, and fit adds those that `n_estimators` has more.",
-    "Estimators",
-)  # fmt: skip
-_VALIDATION_FRACTION = Parameter(
-    "validation_fraction", "float", None,
-    "With `early_stopping_rounds` and without `eval_set`: the part of the rows that fit keeps "
-    "away from training to judge it. Drawn by `random_state`, the same part of each class.",
-    "Estimators", low_open=True, high=0.9, optional=True,
-)  # fmt: skip
-_CATEGORICAL_FEATURES = Parameter(
-    "categorical_features", "object", "auto",
-    "Which columns are categories: 'auto' (text and category types of data frames), a list of "
-    "names or positions, or None. LightGBM `categorical_feature`.", "Estimators", optional=True,
-)  # fmt: skip
-
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
     """From tables and targets to a model and its fitted attributes."""
 
-    own_parameters: ClassVar[tuple[Parameter, ...]] = (
-        _IMPORTANCE_TYPE, _WARM_START, _VALIDATION_FRACTION, _CATEGORICAL_FEATURES,
-    )  # fmt: skip
+    own_parameters: ClassVar[tuple[Parameter, ...]] = OF_ALL
     parameters: ClassVar[Mapping[str, Parameter]] = {}
 
     objective: str | None
@@ -193,7 +169,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         params = self._params(more, has_valid=bool(valid_sets))
         n_left, how = self._going_on(params, how)
         if n_left > 0:
-            params = replace(params, n_estimators=n_left)
+            rate = params.learning_rate
+            rate = rate[-n_left:] if isinstance(rate, tuple) else rate
+            params = replace(params, n_estimators=n_left, learning_rate=rate)
             self._keep(train(params, train_set, valid_sets=valid_sets, **how))
         return self
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bitgrove.errors import ParameterError, UnknownParameterError, raise_all
@@ -17,14 +18,40 @@ from bitgrove.params import CANONICAL, PARAMETERS, Parameter
 from bitgrove.params.peers import check_switch, unknown_name
 from bitgrove.params.resolve import own_names
 
+_IMPORTANCE_TYPE = Parameter(
+    "importance_type", "choice", "gain",
+    "What `feature_importances_` measures: the total gain of a feature's splits, or their number.",
+    "Estimators", choices=("gain", "split"),
+)  # fmt: skip
+_WARM_START = Parameter(
+    "warm_start", "bool", False,
+    "Go on from the last fit: its trees stay, and fit adds those that `n_estimators` has more.",
+    "Estimators",
+)  # fmt: skip
+_VALIDATION_FRACTION = Parameter(
+    "validation_fraction", "float", None,
+    "With `early_stopping_rounds` and without `eval_set`: the part of the rows that fit keeps "
+    "away from training to judge it. Drawn by `random_state`, the same part of each class.",
+    "Estimators", low_open=True, high=0.9, optional=True,
+)  # fmt: skip
+_CATEGORICAL_FEATURES = Parameter(
+    "categorical_features", "object", "auto",
+    "Which columns are categories: 'auto' (text and category types of data frames), a list of "
+    "names or positions, or None. LightGBM `categorical_feature`.", "Estimators", optional=True,
+)  # fmt: skip
+# The parameters that every estimator has beside those of the table.
+OF_ALL = (_IMPORTANCE_TYPE, _WARM_START, _VALIDATION_FRACTION, _CATEGORICAL_FEATURES)
+
 
 def table_of(
     objectives: Iterable[type[Objective]], own: Iterable[Parameter]
 ) -> dict[str, Parameter]:
     """The parameters that some of these objectives use, and an estimator's own."""
-    names = {objective.name for objective in objectives}
-    used = [p for p in PARAMETERS if names & set(p.objectives) and p.type != "callable"]
-    return {p.name: p for p in (*used, *own)}
+    names = [objective.name for objective in objectives]
+    used = [p for p in PARAMETERS if set(names) & set(p.objectives) and p.type != "callable"]
+    found = {p.name: p for p in (*used, *own)}
+    found["objective"] = replace(found["objective"], choices=names)
+    return found
 
 
 def make_init(parameters: Mapping[str, Parameter]) -> Callable[..., None]:
@@ -91,7 +118,7 @@ def docstring(summary: str, parameters: Mapping[str, Parameter]) -> str:
         "Attributes",
         "----------",
         "model_ : Model",
-        "    The trained model; it saves, predicts and explains itself.",
+        "    The trained model, which predicts and saves itself.",
         "n_iter_ : int",
         "    Boosting iterations of the model.",
         "best_iteration_ : int or None",

@@ -40,6 +40,15 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     params = resolve({**model.params, **kind.class_settings(model.n_classes)})
     dataset = dataset.without_zero_weights()
     objective = make_objective(params, dataset, comm)
+    rates = params.learning_rate
+    if not isinstance(rates, tuple):
+        rates = (rates,) * model.n_iterations
+    if len(rates) < model.n_iterations:
+        raise ParameterError(
+            f"refit: the schedule of learning rates has {len(rates)} values, the model "
+            f"{model.n_iterations} iterations: those of its init_model are not known"
+        )
+    limit = objective.link.step_limit(params.max_delta_step)
     label = dataset.label
     assert label is not None, "make_objective refuses data without labels"
     weight = objective.row_weights(label, dataset.weight)
@@ -54,8 +63,6 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
         part = model[iteration : iteration + 1]
         leaves = predict_leaves(part.forest, rows, None)
         grad, hess = objective.gradients(scores, labels, weight, tables)
-        rate = params.learning_rate
-        rate = rate[iteration] if isinstance(rate, tuple) else rate
         for output, tree in enumerate(part.trees):
             mine = leaves[:, output]
             grads = _leaf_sums(grad[output], mine, tree, n_total, comm)
@@ -70,7 +77,8 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
             if level is not None:
                 residual = np.broadcast_to(labels, scores.shape)[output] - scores[output]
                 size = _leaf_quantiles(residual, weight, mine, counts, level, comm)
-            fresh = size * rate + 0.0
+            bound = limit * rates[iteration]
+            fresh = np.clip(size * rates[iteration] + 0.0, -bound, bound)
             kept = decay_rate * tree.leaf_value + (1.0 - decay_rate) * fresh
             values = np.where(counts > 0, kept if decay_rate > 0.0 else fresh, tree.leaf_value)
             trees.append(replace(tree, leaf_value=values, leaf_rows=counts, leaf_hess=hesses))

@@ -6,6 +6,7 @@ has the same functions in kernels/cuda/predict.cu, found by `kernel`, with the s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +17,8 @@ from bitgrove.arithmetic.exact_math import exact_exp, exact_log, exact_sigmoid
 from bitgrove.errors import ParameterError
 
 F64 = NDArray[np.float64]
+# Chosen by `python -m lab defaults`; XGBoost's documentation advises 1 to 10 for rare classes.
+USUAL_STEP = 10.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class Link:
     def score(self, prediction: float) -> float:
         """The score that means this prediction; ParameterError if none does."""
         return prediction
+
+    def step_limit(self, max_delta_step: float | None) -> float:
+        """How far a leaf may step, before the learning rate."""
+        if max_delta_step is None:
+            return USUAL_STEP / self.slope if self.is_logarithm else math.inf
+        return max_delta_step or math.inf
 
 
 def _flat(values: F64) -> F64:
