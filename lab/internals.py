@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove import Dataset
+from bitgrove import Dataset, Model
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
 from bitgrove.backends import make_backend
 from bitgrove.backends.base import TreeInputs, TreeWork
@@ -39,8 +39,8 @@ from bitgrove.theory.leaves import leaf_of_rows
 from bitgrove.training.booster import Booster, bin_training_set
 
 __all__ = [
-    "TreeByTree", "bin_rows", "bins_of", "blocks", "chosen_by_hash", "evaluate", "gather_facts",
-    "import_cupy", "make_higgs_like", "n_bins", "simd_level", "tables",
+    "TreeByTree", "bin_once", "bin_rows", "bins_of", "blocks", "chosen_by_hash", "evaluate", "gather_facts",
+    "import_cupy", "make_higgs_like", "n_bins", "scores_along", "simd_level", "tables",
     "timed_cuda_verbs", "write_atomically",
 ]  # fmt: skip
 
@@ -67,6 +67,38 @@ def bin_rows(params: dict[str, Any], data: Dataset) -> None:
     """Bins a Dataset before train() would do it."""
     resolved = resolve(params)
     bin_training_set(data, make_backend(resolved), resolved, SoloComm(), one_run(data.n_rows))
+
+
+def bin_once(params: dict[str, Any], data: Dataset) -> None:
+    """Bins a Dataset for trainings of every seed: seeds then differ by rounding alone."""
+    bin_rows(params, data)
+    (matrix,) = data.binned.values()
+    data.binned = _OneMatrix(matrix)
+
+
+class _OneMatrix(dict[Any, Any]):
+    """What a Dataset keeps of its bins, whatever parameters ask for them."""
+
+    def __init__(self, matrix: Any) -> None:
+        super().__init__()
+        self._matrix = matrix
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: Any) -> Any:
+        return self._matrix
+
+
+def scores_along(model: Model, X: Any, every: int) -> Iterator[tuple[int, Any]]:
+    """(iteration, scores) after every so many iterations, where X is; each tree is walked once."""
+    scores: Any = float(model.base_score[0])
+    for first in range(0, model.n_iterations, every):
+        last = min(first + every, model.n_iterations)
+        part = model.truncate(last)
+        part.trees, part.base_score = model.trees[first:last], np.zeros(1)
+        scores = scores + part.predict_raw(X)
+        yield last, scores
 
 
 def n_bins(X: Array) -> int:
