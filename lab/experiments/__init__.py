@@ -15,6 +15,7 @@ from lab.experiments.zeros import Zeros
 from lab.running.experiment import Experiment
 
 _ALL: tuple[type[Experiment], ...] = (
-    Table2, FullSize, Table3, Fig4, Fig5, Fig6, Fig7, Fig8, Bounds, Tails, Zeros, AutoBits, Accuracy,
+    Table2, FullSize, Table3, Fig4, Fig5, Fig6, Fig7, Fig8, Bounds, Tails, Zeros, AutoBits,
+    Accuracy,
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {kind.name: kind() for kind in _ALL}

@@ -12,7 +12,7 @@ import hashlib
 import json
 from typing import Any
 
-from lab.experiments.full_size_report import report
+from lab.full_size.report import report
 from lab.full_size.training import FullBench, Size, run
 from lab.running.experiment import Cell, Experiment, Report, Result, Results
 from lab.running.study import Bench, Study
@@ -47,9 +47,7 @@ class FullSize(Experiment):
         names = study.names()
 
         def cells(variant: str, seed: int) -> list[Cell]:
-            return [
-                Cell(n, lineup.quantized(b, variant), seed) for n in names for b in study.bits
-            ]
+            return [Cell(n, lineup.quantized(b, variant), seed) for n in names for b in study.bits]
 
         first = [
             Cell(name, label)
@@ -65,7 +63,9 @@ class FullSize(Experiment):
 
     def fingerprint(self, cell: Cell, bench: Bench) -> str:
         size = _size(bench.study)
-        facts = [_ROWS_VERSION, size.rows(cell.dataset), size.settings(cell.dataset)]
+        settings = size.settings(cell.dataset)
+        del settings["device"], settings["n_jobs"]  # pages are made elsewhere than runs
+        facts = [_ROWS_VERSION, size.rows(cell.dataset), settings]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
     def measure(self, cell: Cell, bench: Bench) -> Result:
@@ -86,4 +86,3 @@ def _by_set(cells: list[Cell], names: list[str]) -> list[Cell]:
 
 def _size(study: Study) -> Size:
     return Size(study.wanted.max_rows, study.trees, study.leaves, study.device, study.threads)
-

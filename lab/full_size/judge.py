@@ -1,8 +1,8 @@
 """How good scores are, on the device they lie on, and how sure that is.
 
 Owns Judge, the metric of one set of rows: its value, and its values when rows (for ranking queries)
-are drawn again by a Poisson bootstrap. The same draws serve every model, so that differences between
-two models are paired.
+are drawn again by a Poisson bootstrap. The same draws serve every model, so that differences
+between two models are paired.
 """
 
 from __future__ import annotations

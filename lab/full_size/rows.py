@@ -129,7 +129,8 @@ def _higgs(xp: Xp, rng: Draws, n: int) -> tuple[Columns, Any]:
     logit = 1.4 * (
         1.5 * xp.exp(-(((bb - 0.9) / 0.3) ** 2)) + xp.exp(-(((jj - 0.8) / 0.4) ** 2))
         + 0.8 * xp.exp(-(((lv - 0.9) / 0.35) ** 2)) - 1.2 * xp.tanh(1.5 * (wwbb - 1))
-        - 0.8 * xp.tanh(2 * (wbb - jlv)) + 0.3 * (tags[0] + tags[1] - tags[2] - tags[3]) * (bb < 1.3)
+        - 0.8 * xp.tanh(2 * (wbb - jlv))
+        + 0.3 * (tags[0] + tags[1] - tags[2] - tags[3]) * (bb < 1.3)
         + 0.9 * xp.sin(3 * xp.log((jjj + 0.1) / (jlv + 0.1)))
         + 0.7 * xp.cos(phi[4] - phi[5]) * xp.tanh(pt[4] * pt[5])
         + 0.7 * xp.cos(phi[0] - phi[1]) * xp.tanh(eta[0] * eta[1]) - 1.65
@@ -302,7 +303,9 @@ def _ranking(name: str, sizes: tuple[int, int, int], xp: Xp) -> FullTask:
         nonlocal at
         query, at = queries[:, query_of[at : at + n]], at + n
         latent = rng.normal(n_features, n)
-        relevance = 1.6 * _mixed(xp, weights, xp.tanh(latent[:60]))[0] + 0.4 * latent[0] * (query[0] > 0)
+        relevance = 1.6 * _mixed(xp, weights, xp.tanh(latent[:60]))[0] + 0.4 * latent[0] * (
+            query[0] > 0
+        )
         relevance += 0.3 * (1.0 + query[2] - xp.abs(latent[1] - query[1]))
         relevance += 0.9 * rng.normal(n)
         X = xp.exp(latent)

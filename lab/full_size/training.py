@@ -1,8 +1,8 @@
 """One run on a full-size set: what it is told, how long its trees take, how good it becomes.
 
-Owns FullBench, which makes each set once and keeps it, binned, on the device, and Run, the facts of
-one training. Nothing is evaluated while it trains: afterwards the forest is walked in slices, so that
-times are those of training alone.
+Owns FullBench, which makes each set once and keeps it, binned, on the device, and run(), the facts
+of one training. Nothing is evaluated while it trains: afterwards the forest is walked in slices, so
+that times are those of training alone.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from lab.datasets.table import DATASETS
 from lab.datasets.task import Task
 from lab.experiments import EXPERIMENTS
 from lab.experiments.table2 import Table2
-from lab.experiments.timing import histogram_ms
+from lab.experiments.timing import step_ms
 from lab.reporting import machine
 from lab.running.experiment import Cell, Experiment, Report, Result, Results
 from lab.running.runs import run
@@ -284,9 +284,20 @@ def test_the_stopwatch_counts_part_of_the_time(task: Task) -> None:
     system = Bitgrove("bitgrove", 2)
     prepared = system.prepare(task, settings)
     start = time.perf_counter()
-    in_histograms = histogram_ms(system, prepared, settings)
+    found = step_ms(system, prepared, settings)
     elapsed = 1e3 * (time.perf_counter() - start) / settings.n_trees
-    assert 0.0 < in_histograms < elapsed
+    assert found["histograms_ms"] > 0.0 and found["scan_ms"] > 0.0
+    assert found["histograms_ms"] + found["scan_ms"] < found["steps_ms"] < elapsed
+
+
+def test_seconds_end_a_study_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    calls: list[Cell] = []
+    experiment = Trial(lambda c, b: calls.append(c) or time.sleep(0.01) or {"value": 1})
+    assert run(experiment, _study(tmp_path, seconds=1e-9)) == [] and not calls
+    run(experiment, _study(tmp_path, seconds=60.0))
+    assert len(calls) == 4
+    with pytest.raises(bg.ParameterError, match="--seconds 5: not with --jobs 2"):
+        run(experiment, _study(tmp_path, seconds=5.0, jobs=2))
 
 
 def test_fig4_counts_the_same_model_and_fewer_bytes_at_few_bits(tmp_path: Path) -> None:
