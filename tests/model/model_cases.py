@@ -80,7 +80,7 @@ def small_model() -> Model:
     rng = np.random.default_rng(7)
     trees = [random_tree(rng, n_splits, 2) for n_splits in (4, 1, 0)]
     base_score = np.array([0.25, -1.0, 3.5])
-    params = {"learning_rate": 0.1, "sigmoid": 1.0, "objective": "multiclass"}
+    params = {"learning_rate": 0.3, "objective": "multiclass"}
     return Model("multiclass", trees, base_score, ["age", "höhe"], params, ["a", "b", "c"])
 
 
@@ -88,8 +88,8 @@ def sealed(body: bytes) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def assemble(header: bytes, payload: bytes) -> bytes:
-    start = PREAMBLE.pack(b"BITGROVE", 1, len(header)) + header
+def assemble(header: bytes, payload: bytes, version: int = 2) -> bytes:
+    start = PREAMBLE.pack(b"BITGROVE", version, len(header)) + header
     return sealed(start + bytes(-len(start) % 8) + payload)
 
 

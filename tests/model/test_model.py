@@ -17,6 +17,7 @@ from bitgrove.errors import DataError, ModelFormatError, ParameterError
 from bitgrove.model import model as model_module
 from bitgrove.model.model import Model, load
 from bitgrove.model.tree import Tree
+from bitgrove.params import model_params
 from bitgrove.training.booster import TrainInfo
 
 X = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 9.0], [np.nan, 9.0], [np.nan, np.nan]])
@@ -251,7 +252,8 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert path.read_bytes() == model.to_bytes() == back.to_bytes()
     assert hashlib.sha256(path.read_bytes()).hexdigest() == model.digest()
     np.testing.assert_array_equal(back.predict(X), model.predict(X))
-    assert back.params == {"learning_rate": 0.1, "sigmoid": 2.0, "label_gain": [0.0, 1.0]}
+    given = {"learning_rate": 0.1, "sigmoid": 2.0, "label_gain": [0.0, 1.0]}
+    assert back.params == model.params == {**model_params(), **given}
     assert back.info is None
     assert os.listdir(tmp_path) == ["model.bitgrove"]
 

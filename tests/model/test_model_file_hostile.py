@@ -26,14 +26,14 @@ from model_cases import (
     ("old", "new", "message"),
     [
         (b'"n_trees":3', b'"n_trees":3,"n_trees":3', "the key 'n_trees' twice"),
-        (b'"sigmoid":1.0', b'"sigmoid":1.0,"sigmoid":1.0', "the key 'sigmoid' twice"),
+        (b'"defaults":1', b'"defaults":1,"defaults":1', "the key 'defaults' twice"),
         (b'"n_trees":3', b'"n_trees": 3', "not canonical JSON"),
         (b'"n_trees":3', b'"n_trees":03', "not JSON"),
         (b'"best_iteration":null', b'"best_iteration":-0', "not canonical JSON"),
-        (b'"learning_rate":0.1', b'"learning_rate":0.10', "not canonical JSON"),
-        (b'"learning_rate":0.1', b'"learning_rate":NaN', "the header holds NaN"),
-        (b'"learning_rate":0.1', b'"learning_rate":-Infinity', "the header holds -Infinity"),
-        (b'"learning_rate":0.1', b'"learning_rate":1e999', "cannot be written as JSON"),
+        (b'"learning_rate":0.3', b'"learning_rate":0.30', "not canonical JSON"),
+        (b'"learning_rate":0.3', b'"learning_rate":NaN', "the header holds NaN"),
+        (b'"learning_rate":0.3', b'"learning_rate":-Infinity', "the header holds -Infinity"),
+        (b'"learning_rate":0.3', b'"learning_rate":1e999', "cannot be written as JSON"),
         (b'"n_trees":3', b'"n_trees":' + b"9" * 5000, "an integer of 5000 digits"),
         (b"h\\u00f6he", b"h\\u00F6he", "not canonical JSON"),
         (b"h\\u00f6he", "höhe".encode(), "not JSON"),
@@ -87,6 +87,14 @@ HOSTILE_HEADERS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (set_key("params", []), "params is [], not of type dict"),
     (set_key("params", {"a": {}}), "parameter 'a' holds a dict"),
     (set_key("params", {"a": [[]]}), "parameter 'a' holds a list"),
+    (set_key("params", {"num_leaves": 31}), "the header spells out defaults: ['num_leaves']"),
+    (set_key("params", {"label_gain": None}), "the header spells out defaults: ['label_gain']"),
+    (lambda header: header.pop("defaults"), "the header lacks defaults"),
+    (set_key("defaults", 1.0), "defaults is 1.0, not of type int"),
+    (set_key("defaults", True), "defaults is True, not of type int"),
+    (set_key("defaults", 0), "defaults 0 are unknown"),
+    (set_key("defaults", -(2**62)), "are unknown; this bitgrove knows 1 to"),
+    (set_key("defaults", 2**40), "defaults 1099511627776 are unknown"),
     (set_key("classes", ["a", "b"]), "2 classes, expected 3"),
     (set_key("classes", ["a", "b", "a"]), "the classes are not unique"),
     (set_key("classes", ["a", "b", 3]), "classes must all be"),
@@ -132,7 +140,7 @@ def test_hostile_header(change: Callable[[dict[str, Any]], object], message: str
 
 @pytest.mark.parametrize("sigmoid", [0, -1.0, "1", True, None, [1.0]], ids=repr)
 def test_a_slope_that_no_probability_can_have(sigmoid: object) -> None:
-    model = Model("binary", [], [0.0], ["age"], {"sigmoid": 1.0})
+    model = Model("binary", [], [0.0], ["age"], {})
     forged = forge_header(set_key("params", {"sigmoid": sigmoid}), model)
     refused(forged, f"parameter 'sigmoid' is {sigmoid!r}, not a positive number")
 

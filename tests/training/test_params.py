@@ -254,9 +254,7 @@ def test_model_params_are_json_and_leave_out_what_cannot_change_the_model() -> N
         {"objective": "lambdarank", "label_gain": [0, 1], "metric": "ndcg", "n_jobs": 2}
     )
     kept = model_params(params)
-    unless_default = {"distributed", "top_k"}
-    assert set(BY_NAME) - set(kept) == NEVER_IN_THE_MODEL | unless_default
-    assert model_params(resolve({"distributed": "voting"}))["distributed"] == "voting"
+    assert set(BY_NAME) - set(kept) == NEVER_IN_THE_MODEL
     assert resolve(json.loads(json.dumps(kept, allow_nan=False))) == dataclasses.replace(
         params, n_jobs=None
     )

@@ -20,12 +20,13 @@ import numpy.typing as npt
 
 from bitgrove.errors import ModelFormatError
 from bitgrove.model.tree import Tree
+from bitgrove.params import DEFAULTS_VERSION, changed_params, complete_params
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
 
 MAGIC = b"BITGROVE"
-VERSION = 1
+VERSION = 2
 MAX_HEADER_BYTES = 1 << 25  # JSON grows about twenty-fold when parsed: this bounds the memory
 _PREAMBLE = struct.Struct("<8sIQ")  # magic, version, header length
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
@@ -63,6 +64,7 @@ _HEADER_TYPES: dict[str, tuple[type, ...]] = {
     "best_iteration": (int, type(None)),
     "classes": (list, type(None)),
     "classes_dtype": (str, type(None)),
+    "defaults": (int,),
     "feature_names": (list,),
     "n_outputs": (int,),
     "n_splits": (int,),
@@ -89,16 +91,17 @@ def encode(model: Model) -> bytes:
             "best_iteration": model.best_iteration,
             "classes": model.classes,
             "classes_dtype": model.classes_dtype,
+            "defaults": DEFAULTS_VERSION,
             "feature_names": model.feature_names,
             "n_outputs": model.n_outputs,
             "n_splits": len(arrays["feature"]),
             "n_trees": len(model.trees),
             "objective": model.objective,
-            "params": model.params,
+            "params": changed_params(model.params),
             "sections": sections,
         }
     )
-    _parse_header(header)
+    _parse_header(header, VERSION)
     parts: list[bytes | memoryview] = [_PREAMBLE.pack(MAGIC, VERSION, len(header)) + header]
     parts += [arrays[section.name].data.cast("B") for section in _SECTIONS]
     checksum = hashlib.sha256()
@@ -113,8 +116,8 @@ def decode(data: bytes | bytearray | memoryview) -> Model:
     from bitgrove.model.model import Model  # model.py imports this room
 
     content = data if isinstance(data, bytes) else bytes(memoryview(data))
-    header_bytes, payload = _open(content)
-    header = _parse_header(header_bytes)
+    version, header_bytes, payload = _open(content)
+    header = _parse_header(header_bytes, version)
     arrays = _arrays_in(payload, header)
     _check_forest(arrays, len(header["feature_names"]))
     return Model(
@@ -122,7 +125,7 @@ def decode(data: bytes | bytearray | memoryview) -> Model:
         trees=_trees_of(arrays),
         base_score=arrays["base_score"],
         feature_names=header["feature_names"],
-        params=header["params"],
+        params=_params_in(header),
         classes=header["classes"],
         classes_dtype=header["classes_dtype"],
         best_iteration=header["best_iteration"],
@@ -144,14 +147,14 @@ def _refuse(what: str) -> NoReturn:
     raise ModelFormatError(what)
 
 
-def _open(data: bytes) -> tuple[bytes, memoryview]:
-    """Check the envelope; give the header's bytes and the payload."""
+def _open(data: bytes) -> tuple[int, bytes, memoryview]:
+    """Check the envelope; give the format's version, the header's bytes and the payload."""
     check_magic(data[: len(MAGIC)])
     if len(data) < _PREAMBLE.size + _CHECKSUM_BYTES:
         _refuse(f"cut off: only {len(data)} bytes")
     _, version, header_size = _PREAMBLE.unpack_from(data)
-    if version != VERSION:
-        _refuse(f"format version {version} is unknown; this bitgrove reads version {VERSION}")
+    if not 1 <= version <= VERSION:
+        _refuse(f"format version {version} is unknown; this bitgrove reads 1 to {VERSION}")
     body = memoryview(data)[:-_CHECKSUM_BYTES]
     if hashlib.sha256(body).digest() != data[-_CHECKSUM_BYTES:]:
         _refuse("checksum mismatch: the file is damaged or cut off")
@@ -161,7 +164,7 @@ def _open(data: bytes) -> tuple[bytes, memoryview]:
         _refuse(f"a header of {header_size} bytes does not fit into the file")
     if any(body[header_end:payload_start]):
         _refuse("the padding after the header is not zero")
-    return bytes(body[_PREAMBLE.size : header_end]), body[payload_start:]
+    return version, bytes(body[_PREAMBLE.size : header_end]), body[payload_start:]
 
 
 def _canonical_json(value: object) -> bytes:
@@ -175,8 +178,8 @@ def _canonical_json(value: object) -> bytes:
     return text.encode("ascii")
 
 
-def _parse_header(data: bytes) -> dict[str, Any]:
-    """The header, of the right keys and types, in the only spelling that is allowed."""
+def _parse_header(data: bytes, version: int) -> dict[str, Any]:
+    """The header, of its version's keys and types, in the only spelling that is allowed."""
     if len(data) > MAX_HEADER_BYTES:
         _refuse(f"a header of {len(data)} bytes is over the limit of {MAX_HEADER_BYTES}")
     try:
@@ -190,10 +193,22 @@ def _parse_header(data: bytes) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"the header is not JSON: {error}") from error
-    _check_types("the header", header, _HEADER_TYPES)
+    later = ("defaults",) if version == 1 else ()
+    types = {key: kinds for key, kinds in _HEADER_TYPES.items() if key not in later}
+    _check_types("the header", header, types)
     if _canonical_json(header) != data:
         _refuse("the header is not canonical JSON (sorted keys, no spaces, ASCII)")
     return dict(header)
+
+
+def _params_in(header: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters. Version 1 of the format wrote them out, and had version 1 of the defaults."""
+    params, version = header["params"], header.get("defaults", 1)
+    if not 1 <= version <= DEFAULTS_VERSION:
+        _refuse(f"defaults {version} are unknown; this bitgrove knows 1 to {DEFAULTS_VERSION}")
+    if "defaults" in header and (same := params.keys() - changed_params(params, version)):
+        _refuse(f"the header spells out defaults: {reprlib.repr(sorted(same))}")
+    return complete_params(params, version)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

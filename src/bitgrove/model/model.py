@@ -26,6 +26,7 @@ from bitgrove.model.predict import choose_gpu, predict_leaves, predict_scores
 from bitgrove.model.tree import Tree, make_forest
 from bitgrove.objectives import OBJECTIVES, Objective
 from bitgrove.objectives.links import IDENTITY, Link
+from bitgrove.params import complete_params
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
@@ -42,6 +43,7 @@ class Model:
 
     `trees[iteration * n_outputs + output]` adds to one output; `base_score` is where each starts.
     `classes` are the labels behind the outputs, `classes_dtype` the NumPy dtype they came in.
+    `params` are all that shape the model; those not given have their defaults.
     `best_iteration` is set by early stopping: predictions use that many iterations.
     `info` is what training measured; it is not part of the file, so a loaded model has None.
     """
@@ -63,10 +65,7 @@ class Model:
         self.trees = list(trees)
         self.base_score: npt.NDArray[np.float64] = np.array(base_score, np.float64, ndmin=1)
         self.feature_names = list(feature_names)
-        self.params: dict[str, Any] = {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in params.items()
-        }
+        self.params = complete_params(params)
         self.classes, self.classes_dtype = _plain_classes(classes, classes_dtype)
         self.best_iteration = None if best_iteration is None else operator.index(best_iteration)
         self.info = info

@@ -40,7 +40,6 @@ class Parameter:
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
     optional: bool = False  # None is a value of its own
     affects_model: bool = True
-    kept_by_default: bool = True  # False: the model file names it only if it is not the default
 
     @property
     def objectives(self) -> tuple[str, ...]:

@@ -180,11 +180,11 @@ class TrainParams:
         "With several ranks: `data` sums the histograms of all features, which gives the model of "
         "one machine. `voting` (PV-Tree) sums those of the features that ranks vote for: fewer "
         "bytes, but the model may depend on the number of ranks. LightGBM `tree_learner`.",
-        "tree_learner", choices=("data", "voting"), kept_by_default=False)
+        "tree_learner", choices=("data", "voting"))
     top_k: int = _row("int", 20, DISTRIBUTED,
         "Features each rank votes for at each node with `distributed=\"voting\"`; twice as many "
         "are summed. Larger is closer to `data` and sends more.",
-        "topk", low=1, high=MANY, kept_by_default=False)
+        "topk", low=1, high=MANY)
     distributed_timeout: float = _row("float", 60.0, DISTRIBUTED,
         "With several ranks: seconds to wait for a silent rank before training ends everywhere "
         "with an error that names it. Must exceed the time the slowest rank computes alone.",
@@ -216,16 +216,6 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
         values[parameter.name] = value_found
     _check_together(values)
     return TrainParams(**values)
-
-
-def model_params(params: TrainParams) -> dict[str, object]:
-    """The parameters that shape the model, as JSON values for the model file."""
-    values = {
-        p.name: getattr(params, p.name)
-        for p in PARAMETERS
-        if p.affects_model and (p.kept_by_default or getattr(params, p.name) != p.default)
-    }
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
 def _canonical_name(name: object) -> str:
