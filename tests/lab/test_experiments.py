@@ -180,7 +180,8 @@ def test_the_list_names_every_experiment_benchmark_and_dataset(
     [
         ("table2", ["year"]), ("table3", ["higgs"]), ("fig4", ["criteo"]), ("fig5", ["letor"]),
         ("fig6", ["higgs"]), ("fig7", ["year"]), ("fig8", ["higgs"]), ("bounds", ["year"]),
-        ("zeros", ["letor"]), ("auto", ["higgs"]), ("tails", []),
+        ("zeros", ["letor"]), ("auto", ["higgs"]), ("tails", []), ("full_size", ["year"]),
+        ("row_sweep", ["year"]),
         ("accuracy", ["multiclass_like"]),
     ],
 )  # fmt: skip
@@ -191,7 +192,7 @@ def test_the_command_writes_a_table_a_page_and_a_picture(
              "--leaves", "7", "--bits", "2", "--peers", "--out", str(tmp_path)]  # fmt: skip
     assert main([*words, *(["--datasets", *datasets] if datasets else [])]) == 0
     page = capsys.readouterr().out
-    assert page.startswith(f"# {what}: ") and "| " in page
+    assert f"# {what}: " in page and "| " in page
     with (tmp_path / what / f"{what}.csv").open() as file:
         assert list(csv.DictReader(file))
     assert (tmp_path / what / f"{what}.png").stat().st_size > 1000
