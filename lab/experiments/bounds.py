@@ -105,7 +105,7 @@ class Bounds(Experiment):
             "over splits of the bound divided by the error that 90% of the roundings stay under. "
             '"90% error": the relative gain error that 90% of the splits, weighted by gain, stay '
             f'under. "Split regret": the share of the gain of all nodes that is lost because '
-            f'{_CHOICES} roundings choose other splits; "certified": the share that it is not above, '
+            f'{_CHOICES} roundings choose other splits; "certified": what it is not above, '
             f"for all candidate splits at once.\n\n{markdown_table(header, lines)}"
         )
         names = list(dict.fromkeys(cell.dataset for cell, _ in results))

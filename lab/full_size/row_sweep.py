@@ -39,6 +39,7 @@ _DRAWS = 3  # of the regret
 class RowSweep(Experiment):
     name = "row_sweep"
     summary = "what few bits lose, by number of rows"
+    reports_parts = True
 
     def __init__(self) -> None:
         self._part: tuple[tuple[str, int], bitgrove.Dataset] | None = None
@@ -90,9 +91,14 @@ class RowSweep(Experiment):
         for cell, result in results:
             label, _ = _split(cell.system)
             runs.setdefault((cell.dataset, result["rows"], label), []).append(result)
+        wanted = {lineup.FULL, *map(lineup.quantized, study.bits)}
+        for name, rows, _ in list(runs):  # a size that is not finished says nothing
+            if not all((name, rows, label) in runs for label in wanted):
+                for label in wanted:
+                    runs.pop((name, rows, label), None)
         names = list(dict.fromkeys(name for name, _, _ in runs))
         pages = [_page(runs, name, study.bits) for name in names]
-        rows = [
+        table = [
             {"dataset": c.dataset, "system": _split(c.system)[0], "rows": r["rows"],
              "seed": c.seed, "test": r["test"]} for c, r in results
         ]  # fmt: skip
@@ -103,7 +109,7 @@ class RowSweep(Experiment):
             "tree, the middle and the last.\n\n" + "\n\n".join(pages)
         )
         draw = partial(_draw, runs=runs, names=names, bits=study.bits)
-        return Report(rows, page, draw, (4.5 * len(names), 3.4))
+        return Report(table, page, draw, (4.5 * len(names), 3.4))
 
 
 def _split(system: str) -> tuple[str, int]:
