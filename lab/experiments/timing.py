@@ -83,7 +83,11 @@ def _mean(times: Times, name: str, label: str, key: str = "ms") -> float:
 
 def _number(times: Times, name: str, label: str, key: str) -> str:
     values = times.get((name, label), {}).get(key)
-    return "" if values is None else f"{statistics.fmean(values):.3g} ± {deviation(values):.1g}"
+    if values is None:
+        return ""
+    mean, spread = statistics.fmean(values), deviation(values)
+    digits = 0 if mean >= 100 else 1 if mean >= 10 else 2
+    return f"{mean:.{digits}f} ± {spread:.{digits}f}"
 
 
 def _ratio(times: Times, name: str, label: str, base: str) -> str:

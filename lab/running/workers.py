@@ -26,6 +26,10 @@ class Worker:
         self.store = Store(study.out / experiment.name / "cells")
         self.bench = Bench(study)
 
+    def has(self, cell: Cell) -> bool:
+        fingerprint = self.experiment.fingerprint(cell, self.bench)
+        return self.store.get(cell, fingerprint) is not None
+
     def measure(self, cell: Cell) -> Measured:
         fingerprint = self.experiment.fingerprint(cell, self.bench)
         found = self.store.get(cell, fingerprint)
@@ -53,9 +57,8 @@ def measure_all(
     if study.jobs == 1:
         worker = Worker(experiment, study)
         for number, cell in enumerate(cells):
-            if time.monotonic() > deadline:
-                return
-            yield number, worker.measure(cell)
+            if time.monotonic() < deadline or worker.has(cell):
+                yield number, worker.measure(cell)
         return
     # Not forked: neither CUDA nor OpenMP would survive that.
     context = multiprocessing.get_context("spawn")

@@ -4,7 +4,7 @@ bounds: the two theorems on the error of a split's gain, and what they assume.
 leaves: gamma and average hessian of every leaf, recorded by a callback during training.
 gain_error: the error itself, measured by rounding again and again.
 split_regret: the gain that is lost because rounding chooses another split, and a certificate of it.
-suggestion: the fewest bits whose measured error stays under a tolerance.
+suggestion: the fewest bits whose split regret stays under a tolerance.
 """
 
 from bitgrove.theory.bounds import (

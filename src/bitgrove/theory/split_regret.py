@@ -53,6 +53,14 @@ class SplitRegret:
         lost = float(((1.0 - self.kept.mean(axis=0)) * self.best_gain).sum())
         return lost / total if total > 0.0 else 0.0
 
+    def regret_by_tree(self) -> dict[int, float]:
+        """The same of each tree by itself: the first, with most of the gain, hide the others."""
+        lost = (1.0 - self.kept.mean(axis=0)) * self.best_gain
+        trees, place = np.unique(self.tree, return_inverse=True)
+        totals = np.bincount(place, weights=self.best_gain, minlength=len(trees))
+        shares = np.bincount(place, weights=lost, minlength=len(trees)) / np.maximum(totals, 1e-300)
+        return dict(zip(trees.tolist(), shares.tolist(), strict=True))
+
     def certified_regret(self) -> float:
         """The same of the certificate: what is not certain counts as lost."""
         total = float(self.best_gain.sum())
