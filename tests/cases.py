@@ -153,6 +153,16 @@ def _multiclass() -> Case:
     return Case(_base("multiclass", n_estimators=3, gradient_bits=3), X, y)
 
 
+def _rare_class() -> Case:
+    """One row in 300 is of the last class: its leaves would step by hundreds and are bounded."""
+    case = _multiclass()
+    case.X, case.y = table(1500, 6, 14), np.zeros(1500)
+    case.y[case.X[:, 0] > 0.5] = 1.0
+    case.y[np.argsort(case.X[:, 1])[:5]] = 2.0
+    case.params |= {"n_estimators": 4, "min_child_samples": 2}
+    return case
+
+
 def _ranking(valid: bool = False) -> Case:
     rng = np.random.default_rng(6)
     group = rng.integers(1, 25, size=50)
@@ -219,6 +229,44 @@ def denormal_case(n_rows: int = 20_000) -> Case:
     return Case(_base("regression", num_leaves=63), X, y)
 
 
+def _values(objective: Any, weighted: bool = False, valid: bool = False, **more: Any) -> Case:
+    """Labels from 0 on, often exactly 0: any loss of values takes one more than them."""
+    X = table(800, 5, 14, missing=0.05)
+    y = np.maximum(signal(X, 14), 0.0)
+    weight = np.random.default_rng(15).integers(1, 1000, size=800) / 256 if weighted else None
+    case = Case(_base(objective, **more), X, y, weight=weight)
+    if valid:
+        other = table(300, 5, 16, missing=0.05)
+        case.valid = (other, np.maximum(signal(other, 16), 0.0), None)
+        case.params |= {"early_stopping_rounds": 3, "n_estimators": 30, "learning_rate": 0.4}
+    return case
+
+
+def _pairwise() -> Case:
+    case = _ranking()
+    case.params["objective"] = "rank:pairwise"
+    return case
+
+
+def _one_vs_all() -> Case:
+    case = _multiclass()
+    case.params["objective"] = "multiclassova"
+    return case
+
+
+def _several_targets() -> Case:
+    case = _values("mae")
+    case.y = np.column_stack([case.y, 2 - case.y, np.floor(case.y)])
+    return case
+
+
+def asymmetric(label: Any, score: Any) -> tuple[Any, Any]:
+    """A user's objective: scores below the label cost three times as much."""
+    gap = score - label
+    side = 1.0 + 2.0 * (gap < 0.0)
+    return side * gap, side
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "binary 2 bits": lambda: _binary(2),
     "binary 3 bits nearest": lambda: _binary(3, rounding="nearest"),
@@ -237,9 +285,21 @@ CASES: dict[str, Callable[[], Case]] = {
     "regression full precision": lambda: _regression(False, gradient_bits=None),
     "regression heavy tail": _heavy_tail,
     "multiclass": _multiclass,
+    "multiclass rare class": _rare_class,
     "ranking": _ranking,
     "ranking early stopping": lambda: _ranking(valid=True),
     "wide": _wide,
     "tall narrow": _tall_narrow,
     "few values": _few_values,
+    "absolute error": lambda: _values("mae", valid=True),
+    "absolute error relative": lambda: _values("mape", weighted=True, subsample=0.6),
+    "quantiles": lambda: _values("quantile", quantile_alpha=[0.1, 0.5, 0.8], n_estimators=4),
+    "quantile weighted": lambda: _values("quantile", weighted=True, gradient_bits=3),
+    "huber": lambda: _values("huber", gradient_bits=3),
+    "poisson": lambda: _values("poisson", valid=True),
+    "tweedie": lambda: _values("tweedie", weighted=True, gradient_scale="robust"),
+    "one against all": _one_vs_all,
+    "ranking pairwise": _pairwise,
+    "several targets": _several_targets,
+    "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
 }

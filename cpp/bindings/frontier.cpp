@@ -92,10 +92,13 @@ void bind_width_limits(nb::module_& m) {
       .def(
           "__init__",
           [](WidthLimits* self, std::array<int64_t, 3> total_rows,
-             std::array<int64_t, 4> local_rows, int64_t block_rows, int64_t least_block_rows) {
-            new (self) WidthLimits{total_rows, local_rows, block_rows, least_block_rows};
+             std::array<int64_t, 4> local_rows, std::array<int64_t, 4> usual_rows,
+             int64_t block_rows, int64_t least_block_rows, int64_t least_rows) {
+            new (self) WidthLimits{total_rows, local_rows,       usual_rows,
+                                   block_rows, least_block_rows, least_rows};
           },
-          "total_rows"_a, "local_rows"_a, "block_rows"_a, "least_block_rows"_a)
+          "total_rows"_a, "local_rows"_a, "usual_rows"_a, "block_rows"_a, "least_block_rows"_a,
+          "least_rows"_a)
       .def("total_width", &WidthLimits::total_width, "n_rows"_a)
       .def("local", &WidthLimits::local, "n_rows"_a, "total_width"_a,
            "(width, rows per block) of the accumulators that feed a total.");

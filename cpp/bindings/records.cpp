@@ -61,7 +61,7 @@ nb::dict make_dtypes() {
   nb::dict dtypes;
   BG_RECORD(RowCounts, active, zero);
   BG_RECORD(GradientSums, grad, hess);
-  BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows);
+  BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows, squared_grad, squared_error);
   BG_RECORD(Division, begin, first_zero, end, feature, bin, missing_bin, default_left);
   BG_RECORD(Build, begin, end, block_rows, slot, local_width, total_width, reserved);
   BG_RECORD(Subtraction, parent_slot, built_slot, parent_width, built_width, out_width);
@@ -135,6 +135,7 @@ void init_records(nb::module_& m) {
   BG_CONSTANT(DEFAULT_LEFT_BIT);
   BG_CONSTANT(MAGNITUDE_SHIFT);
   BG_CONSTANT(MAGNITUDE_BUCKETS);
+  BG_CONSTANT(SQUARED_ERROR_UNITS);
   BG_CONSTANT(THREADS);
   BG_CONSTANT(PARTITION_THREADS);
   BG_CONSTANT(BUILD_THREADS);

@@ -20,18 +20,18 @@ using Packed1d = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 // RowTotals while several threads add to them.
 struct SharedTotals {
   std::atomic<int64_t> abs_grad{0}, grad{0}, hess{0}, zero_rows{0};
+  std::atomic<int64_t> squared_grad{0}, squared_error{0};
 };
 
 template <int HalfBits, bool Stochastic, bool HasHess>
 void quantize_block(const float* grad, const float* hess, const Rounding s, int64_t begin,
                     int64_t end, typename Packed<HalfBits>::Sum* out, SharedTotals& totals) {
-  int64_t abs_grad = 0, grad_sum = 0, hess_sum = 0, zeros = 0;
+  int64_t abs_grad = 0, grad_sum = 0, hess_sum = 0, zeros = 0, squares = 0, errors = 0;
   for (int64_t i = begin; i < end; ++i) {
     const uint64_t hash =
         Stochastic ? row_hash(s.key, s.first_row + static_cast<uint64_t>(i)) : NEAREST_NOISE;
-    const double g =
-        clamp(round_with_noise(static_cast<double>(grad[i]) * s.inverse_grad, grad_noise(hash)),
-              s.grad_limit);
+    const double x = static_cast<double>(grad[i]) * s.inverse_grad;
+    const double g = clamp(round_with_noise(x, grad_noise(hash)), s.grad_limit);
     const int32_t gi = static_cast<int32_t>(g);
     int32_t hi = 1;
     if constexpr (HasHess)
@@ -43,11 +43,17 @@ void quantize_block(const float* grad, const float* hess, const Rounding s, int6
     grad_sum += gi;
     hess_sum += hi;
     zeros += (gi | hi) == 0;
+    if constexpr (HalfBits < 32) {
+      squares += gi * gi;
+      errors += squared_error(g, x);
+    }
   }
   totals.abs_grad += abs_grad;
   totals.grad += grad_sum;
   totals.hess += hess_sum;
   totals.zero_rows += zeros;
+  totals.squared_grad += squares;
+  totals.squared_error += errors;
 }
 
 template <int HalfBits>
@@ -86,7 +92,8 @@ RecordArray quantize(Vector<const float> grad, Optional<const float> hess, const
     });
   }
   return to_records(
-      std::vector<RowTotals>{{totals.abs_grad, totals.grad, totals.hess, totals.zero_rows}});
+      std::vector<RowTotals>{{totals.abs_grad, totals.grad, totals.hess, totals.zero_rows,
+                              totals.squared_grad, totals.squared_error}});
 }
 
 // Sums of integer gradient and hessian over the listed rows. Where all rows are listed the order

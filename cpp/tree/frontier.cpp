@@ -32,7 +32,9 @@ int WidthLimits::total_width(int64_t n_rows) const {
 
 std::pair<int, int64_t> WidthLimits::local(int64_t n_rows, int total_width) const {
   int i = 0;
-  while (LOCAL_WIDTHS[i] != total_width && local_rows[i] < std::min(n_rows, least_block_rows)) ++i;
+  while (LOCAL_WIDTHS[i] != total_width && (local_rows[i] < std::min(n_rows, least_rows) ||
+                                            usual_rows[i] < std::min(n_rows, least_block_rows)))
+    ++i;
   return {LOCAL_WIDTHS[i], std::max<int64_t>(1, std::min(local_rows[i], block_rows))};
 }
 

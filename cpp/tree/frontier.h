@@ -14,11 +14,12 @@
 
 namespace bitgrove {
 
-// Widths the planner (histograms.py) proved safe: the most rows each width can take.
+// Widths the planner (histograms.py) proved safe: the most rows each width can take, whichever
+// they are; and of a local width, how many rows fill it that are like most.
 struct WidthLimits {
-  std::array<int64_t, 3> total_rows;  // 16, 32, 64 bits
-  std::array<int64_t, 4> local_rows;  // 8, 16, 32, 64 bits
-  int64_t block_rows, least_block_rows;
+  std::array<int64_t, 3> total_rows;                 // 16, 32, 64 bits
+  std::array<int64_t, 4> local_rows, usual_rows;     // 8, 16, 32, 64 bits
+  int64_t block_rows, least_block_rows, least_rows;  // least_rows: of those that surely fit
 
   int total_width(int64_t n_rows) const;
   // (width, rows per block) of the accumulators that feed a total.

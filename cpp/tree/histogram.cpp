@@ -1,14 +1,16 @@
 // Histograms of a batch of nodes: block-local narrow accumulators, flushed into each node's total.
 //
-// A task is (node, tile of 32 columns, block of rows). Each thread adds its block into a local
-// tile histogram in the width the planner proved safe for that many rows, then adds the local
-// one into the node's slot under the slot's lock; a column that features share (tile_layout.h) is
-// divided among them there. All sums are integers, so order is free.
+// A task is (node, tile of 32 columns, block of rows). Each thread adds its block, in chunks, into
+// a local tile histogram of the plan's width, then adds the local one into the node's slot under
+// the slot's lock; a column that features share (tile_layout.h) is divided among them there.
+// The plan says how many rows surely fit the local width, whichever they are; the real sums are
+// watched, so that more are added while they fit. All sums are integers, so order is free.
 #include "tree/histogram.h"
 
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "bindings/rooms.h"
@@ -24,7 +26,9 @@ constexpr int64_t CACHE_LINE = 64;
 // Work worth waking a thread for: additions into bins, and subtractions of whole histograms.
 constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
 constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
-constexpr int64_t BLOCKS_PER_THREAD = 4, LEAST_BLOCK = 1024;
+constexpr int64_t BLOCKS_PER_THREAD = 4, LEAST_BLOCK = 1024, MOST_BLOCK = 8192;
+// The sums are looked at after each of so many parts of the rows that surely fit.
+constexpr int64_t PARTS = 4;
 
 struct Node : Build {
   uint8_t* sums;  // its slot
@@ -54,35 +58,50 @@ BG_FN void add_row(typename Local::Sum* column, const uint8_t* codes, int n,
     column[codes[c]] = Local::add(column[codes[c]], value);
 }
 
+// Largest |gradient sum| and hessian sum of a layout, as histograms.py plans with.
+template <class Layout>
+constexpr GradientSums MOST_SUMS{INT64_MAX >> (64 - Layout::half_bits),
+                                 INT64_MAX >> (63 - std::min(Layout::half_bits, 63))};
+
 // Groups of four columns, known at compile time so that a row is straight code; then the rest.
+// Returns what the rows add to a sum at most: their |gradients| and hessians.
 template <class Row, class Local, int Groups>
-void accumulate(const HistogramSource& source, const Task& task, typename Local::Sum* local) {
+GradientSums accumulate(const HistogramSource& source, const Task& task,
+                        typename Local::Sum* local) {
+  using Int = std::conditional_t<Row::half_bits <= 16, int32_t, int64_t>;
   const int n_rest = TileView::features_of(task.tile, source.tiles.n_features) - 4 * Groups;
   const int64_t stride = TileView::stride_of(task.tile, source.tiles.n_features);
   const uint8_t* tile = source.tiles.rows_of(task.tile);
   const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
   const int32_t* rows = source.rows;
-  const int64_t last = task.end - 1;
+  const int64_t last = source.n_listed - 1;
+  Int abs_grad = 0, hess = 0;
   for (int64_t i = task.begin; i < task.end; ++i) {
     const int64_t row = rows[i];
     const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
     __builtin_prefetch(tile + ahead * stride);
     __builtin_prefetch(packed_rows + ahead);
     const uint8_t* codes = tile + row * stride;
-    const typename Local::Sum value = convert<Local, Row>(packed_rows[row]);
+    const typename Row::Sum packed = packed_rows[row];
+    const auto grad = static_cast<Int>(Row::grad(packed));
+    abs_grad += grad < 0 ? -grad : grad;
+    hess += static_cast<Int>(Row::hess(packed));
+    const typename Local::Sum value = convert<Local, Row>(packed);
 #pragma GCC unroll 8
     for (int g = 0; g < Groups; ++g)
       add_row<Local>(local + 4 * g * COLUMN_STRIDE<Local>, codes + 4 * g, 4, value);
     add_row<Local>(local + 4 * Groups * COLUMN_STRIDE<Local>, codes + 4 * Groups, n_rest, value);
   }
+  return {abs_grad, hess};
 }
 
 template <class Row, class Local, int Groups = TILE_FEATURES / 4>
-void accumulate_tile(const HistogramSource& source, const Task& task, typename Local::Sum* local) {
+GradientSums accumulate_tile(const HistogramSource& source, const Task& task,
+                             typename Local::Sum* local) {
   const int n_groups = TileView::features_of(task.tile, source.tiles.n_features) / 4;
   if constexpr (Groups > 0)
     if (n_groups < Groups) return accumulate_tile<Row, Local, Groups - 1>(source, task, local);
-  accumulate<Row, Local, Groups>(source, task, local);
+  return accumulate<Row, Local, Groups>(source, task, local);
 }
 
 // to += from, or to = from where the slot still holds another node's sums.
@@ -171,40 +190,60 @@ void flush(const HistogramSource& source, const Task& task, typename Local::Sum*
   guard.lock.unlock();
 }
 
+// Adds a task's rows in parts, and flushes where another part might not fit any more.
+template <class Row, class Local, class Flush>
+void add_rows(const HistogramSource& source, const Task& task, int64_t block_rows,
+              typename Local::Sum* local, const Flush& flush_local) {
+  constexpr GradientSums MOST = MOST_SUMS<Local>;
+  // Of the sums that leave room for another part; of fewer rows than parts, each is a part alone.
+  const int64_t parts_before = block_rows < PARTS ? 0 : PARTS - 1;
+  const GradientSums room{MOST.grad / PARTS * parts_before, MOST.hess / PARTS * parts_before};
+  const int64_t part_rows = std::max<int64_t>(1, block_rows / PARTS);
+  GradientSums used{0, 0};
+  for (int64_t begin = task.begin; begin < task.end; begin += part_rows) {
+    if (used.grad > room.grad || used.hess > room.hess) {
+      flush_local();
+      used = {0, 0};
+    }
+    const Task part{task.node, task.tile, begin, std::min(begin + part_rows, task.end)};
+    const GradientSums more = accumulate_tile<Row, Local>(source, part, local);
+    used = {used.grad + more.grad, used.hess + more.hess};
+  }
+  flush_local();
+}
+
 template <class Local>
 void run_task(const HistogramSource& source, const Task& task, const Node& node, void* buffer,
               Guard& guard, Simd simd) {
   auto* local = static_cast<typename Local::Sum*>(buffer);
+  const auto flush_local = [&] {
+    visit_width(node.total_width, source.packed, [&](auto total) {
+      using Total = decltype(total);
+      if constexpr (Total::half_bits >= Local::half_bits)
+        with_simd(simd, [&] { flush<Local, Total>(source, task, local, node.sums, guard); });
+    });
+  };
   switch (source.row_width) {
     case 8:
-      accumulate_tile<Packed<8>, Local>(source, task, local);
-      break;
+      return add_rows<Packed<8>, Local>(source, task, node.block_rows, local, flush_local);
     case 16:
-      accumulate_tile<Packed<16>, Local>(source, task, local);
-      break;
+      return add_rows<Packed<16>, Local>(source, task, node.block_rows, local, flush_local);
     default:
-      accumulate_tile<Packed<32>, Local>(source, task, local);
-      break;
+      return add_rows<Packed<32>, Local>(source, task, node.block_rows, local, flush_local);
   }
-  visit_width(node.total_width, source.packed, [&](auto total) {
-    using Total = decltype(total);
-    if constexpr (Total::half_bits >= Local::half_bits)
-      with_simd(simd, [&] { flush<Local, Total>(source, task, local, node.sums, guard); });
-  });
 }
 
-// Blocks are at most as long as the plan allows, and short enough to keep all threads busy.
+// Blocks long enough that adding costs more than flushing, short enough to keep all threads busy.
 std::vector<Task> plan_tasks(const std::vector<Node>& nodes, int n_tiles, int n_threads) {
   int64_t n_rows = 0;
   for (const Node& node : nodes) n_rows += node.end - node.begin;
-  const int64_t share = std::max(LEAST_BLOCK, n_rows / (n_threads * BLOCKS_PER_THREAD));
+  const int64_t block =
+      std::clamp(n_rows / (n_threads * BLOCKS_PER_THREAD), LEAST_BLOCK, MOST_BLOCK);
   std::vector<Task> tasks;
-  for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
-    const int64_t block = std::min(nodes[n].block_rows, share);
+  for (int n = 0; n < static_cast<int>(nodes.size()); ++n)
     for (int tile = 0; tile < n_tiles; ++tile)
       for (int64_t begin = nodes[n].begin; begin < nodes[n].end; begin += block)
         tasks.push_back({n, tile, begin, std::min(begin + block, nodes[n].end)});
-  }
   return tasks;
 }
 

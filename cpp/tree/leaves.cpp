@@ -1,5 +1,5 @@
-// Leaves of a finished tree: which rows are in which, sums of the original gradients, and adding
-// leaf values to scores.
+// Leaves of a finished tree: which rows are in which, sums of the original gradients, quantiles of
+// the residuals, and adding leaf values to scores.
 #include <algorithm>
 #include <atomic>
 #include <optional>
@@ -20,6 +20,8 @@ namespace {
 
 // Sums over leaves are made per task: tasks of many rows, but some for every thread.
 constexpr int64_t SUM_TASKS_PER_THREAD = 4, PIECE = 256;
+// Values of a digit of a key.
+constexpr int64_t N_DIGITS = 256;
 
 // leaf_of: per row the number of its leaf in one, two or four bytes; n_leaves for a row in none.
 using LeafNumbers = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -81,6 +83,17 @@ void locate_leaves(Vector<const int32_t> rows, Vector<const int64_t> begins,
   });
 }
 
+// Runs body(begin, end) on parts of the rows: few, because each makes counts for all leaves.
+template <class Body>
+void parts_of_rows(int64_t n_rows, int n_threads, Body&& body) {
+  n_threads = threads_for_rows(n_rows, n_threads);
+  const int64_t n_tasks =
+      n_threads == 1 ? 1 : std::min(SUM_TASKS_PER_THREAD * n_threads, blocks_of(n_rows, ROW_BLOCK));
+  parallel_tasks(n_tasks, n_threads, [&](int64_t task) {
+    body(n_rows * task / n_tasks, n_rows * (task + 1) / n_tasks);
+  });
+}
+
 // Rounds to a multiple of one: the fixed point of fixed_point.py, |x| < 2^51.
 BG_FN int64_t fixed(double x) {
   return bits_of_double(x + ROUNDING_SHIFT) - bits_of_double(ROUNDING_SHIFT);
@@ -122,16 +135,10 @@ RecordArray leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float>
   std::vector<GradientSums> sums(n_leaves + 1);  // the last: of rows in no leaf
   {
     nb::gil_scoped_release release;
-    n_threads = threads_for_rows(n_rows, n_threads);
-    const int64_t n_tasks =
-        n_threads == 1 ? 1
-                       : std::min(SUM_TASKS_PER_THREAD * n_threads, blocks_of(n_rows, ROW_BLOCK));
     visit_leaves(leaf_of, [&](auto* leaf) {
-      parallel_tasks(n_tasks, n_threads, [&](int64_t task) {
+      parts_of_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
         std::vector<GradientSums> mine(n_leaves + 1);
-        with_simd(static_cast<Simd>(simd), [&] {
-          add_rows(rows, leaf, n_rows * task / n_tasks, n_rows * (task + 1) / n_tasks, mine.data());
-        });
+        with_simd(static_cast<Simd>(simd), [&] { add_rows(rows, leaf, begin, end, mine.data()); });
         for (int64_t i = 0; i < n_leaves; ++i) {
           std::atomic_ref(sums[i].grad).fetch_add(mine[i].grad, std::memory_order_relaxed);
           std::atomic_ref(sums[i].hess).fetch_add(mine[i].hess, std::memory_order_relaxed);
@@ -158,6 +165,83 @@ nb::tuple leaf_values(const Records<GradientSums>& sums, double grad_unit, doubl
   }
   return nb::make_tuple(to_numpy(std::move(values), {n_leaves}),
                         to_numpy(std::move(hessians), {n_leaves}));
+}
+
+void residual_keys(Vector<const double> scores, Vector<const double> label, Vector<uint32_t> keys,
+                   int n_threads, int simd) {
+  const int64_t n_rows = scores.shape(0);
+  require(label.shape(0) == scores.shape(0) && keys.shape(0) == scores.shape(0),
+          "scores, label and keys differ in length");
+  const double *score = scores.data(), *wanted = label.data();
+  uint32_t* key = keys.data();
+  nb::gil_scoped_release release;
+  parallel_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
+    with_simd(static_cast<Simd>(simd), [&] {
+      for (int64_t i = begin; i < end; ++i) key[i] = ordered_key(wanted[i] - score[i]);
+    });
+  });
+}
+
+void leaf_digits(LeafNumbers leaf_of, int64_t n_leaves, Vector<const uint32_t> keys,
+                 Optional<const int64_t> weights, Vector<const uint32_t> prefixes, int shift,
+                 Matrix<int64_t> counts, int n_threads) {
+  const int64_t n_rows = keys.shape(0);
+  require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows &&
+              (!weights || weights->shape(0) == keys.shape(0)),
+          "leaf_of, keys and weights differ in length");
+  require(static_cast<int64_t>(prefixes.shape(0)) == n_leaves &&
+              static_cast<int64_t>(counts.shape(0)) == n_leaves && counts.shape(1) == N_DIGITS,
+          "prefixes or counts do not fit the leaves");
+  require(shift == 0 || shift == 8 || shift == 16 || shift == 24, "a digit has 8 bits");
+  const uint32_t* key = keys.data();
+  const int64_t* weight = weights ? weights->data() : nullptr;
+  int64_t* total = counts.data();
+  // Rows in no leaf have a prefix that no key has.
+  std::vector<uint64_t> prefix(prefixes.data(), prefixes.data() + n_leaves);
+  prefix.push_back(~uint64_t{0});
+  std::fill_n(total, n_leaves * N_DIGITS, 0);
+  nb::gil_scoped_release release;
+  visit_leaves(leaf_of, [&](auto* leaf) {
+    parts_of_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
+      std::vector<int64_t> mine(n_leaves * N_DIGITS);
+      for (int64_t i = begin; i < end; ++i) {
+        const uint64_t k = key[i];
+        if (k >> (shift + 8) == prefix[leaf[i]])
+          mine[leaf[i] * N_DIGITS + (k >> shift & (N_DIGITS - 1))] += weight ? weight[i] : 1;
+      }
+      for (int64_t i = 0; i < n_leaves * N_DIGITS; ++i)
+        if (mine[i]) std::atomic_ref(total[i]).fetch_add(mine[i], std::memory_order_relaxed);
+    });
+  });
+}
+
+void next_keys(LeafNumbers leaf_of, int64_t n_leaves, Vector<const uint32_t> keys,
+               Vector<const uint32_t> lower, Vector<uint32_t> found, int n_threads) {
+  const int64_t n_rows = keys.shape(0);
+  require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows, "leaf_of and keys differ in length");
+  require(static_cast<int64_t>(lower.shape(0)) == n_leaves && lower.shape(0) == found.shape(0),
+          "one key per leaf is needed");
+  const uint32_t* key = keys.data();
+  uint32_t* least = found.data();
+  std::vector<uint32_t> low(lower.data(), lower.data() + n_leaves);
+  low.push_back(~0u);  // rows in no leaf: no key is above it
+  std::fill_n(least, n_leaves, ~0u);
+  nb::gil_scoped_release release;
+  visit_leaves(leaf_of, [&](auto* leaf) {
+    parts_of_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
+      std::vector<uint32_t> mine(n_leaves + 1, ~0u);
+      for (int64_t i = begin; i < end; ++i) {
+        uint32_t& best = mine[leaf[i]];
+        if (key[i] > low[leaf[i]] && key[i] < best) best = key[i];
+      }
+      for (int64_t i = 0; i < n_leaves; ++i) {
+        std::atomic_ref<uint32_t> shared(least[i]);
+        uint32_t seen = shared.load(std::memory_order_relaxed);
+        while (mine[i] < seen && !shared.compare_exchange_weak(seen, mine[i])) {
+        }
+      }
+    });
+  });
 }
 
 void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int64_t n_leaves,
@@ -223,6 +307,13 @@ void init_leaves(nb::module_& m) {
         "Fixed-point GradientSums of each leaf; without hess every row counts one.");
   m.def("leaf_values", &leaf_values, "sums"_a, "grad_unit"_a, "hess_unit"_a, "reg_alpha"_a,
         "reg_lambda"_a, "learning_rate"_a, "The value and the hessian of each leaf.");
+  m.def("residual_keys", &residual_keys, "scores"_a, "label"_a, "keys"_a, "n_threads"_a, "simd"_a,
+        "float32(label - score) of each row, as keys of the same order.");
+  m.def("leaf_digits", &leaf_digits, "leaf_of"_a, "n_leaves"_a, "keys"_a, "weights"_a.none(),
+        "prefixes"_a, "shift"_a, "counts"_a, "n_threads"_a,
+        "The weight of each next digit (8 bits) of the keys that begin with the leaf's prefix.");
+  m.def("next_keys", &next_keys, "leaf_of"_a, "n_leaves"_a, "keys"_a, "lower"_a, "found"_a,
+        "n_threads"_a, "The least key of each leaf's rows above `lower`.");
   m.def("add_leaf_values", &add_leaf_values, "scores"_a, "leaf_of"_a, "n_leaves"_a, "values"_a,
         "n_threads"_a, "simd"_a, "Adds the value of its leaf to each row's score.");
   m.def("add_tree", &add_tree, "scores"_a, "columns"_a, "splits"_a, "values"_a, "rows"_a.none(),

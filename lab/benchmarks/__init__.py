@@ -11,6 +11,7 @@ QUESTIONS = {
     "versus_peers": "how fast is it beside other libraries?",
     "same_bits": "is the model the same however it is trained?",
     "two_versions": "is this version as fast as another, and are its models the same?",
+    "lossless": "what do few bits cost, on light and heavy tails?",
     "threads": "how does training scale with threads?",
     "linearity": "does the cost grow in proportion to rows and features?",
     "cuda": "is the GPU's model the CPU's, and how fast does it train?",

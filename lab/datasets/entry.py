@@ -1,7 +1,7 @@
 """What a dataset is to the lab: a name, an objective, hyperparameters, and a way to its rows.
 
-Owns Entry, one line of the table, the Wanted rows, and sampling. The kinds of entries: Generated
-here, PaperSet in paper_set, Spec in specs.
+Owns Entry, one line of the table, the Wanted rows, sampling and other splits. The kinds of entries:
+Generated here, PaperSet in paper_set, Spec in specs, Bundled in bundled.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from bitgrove import ParameterError
-from lab.datasets.task import Array, Task
+from lab.datasets.task import Array, Task, run_lengths
 from lab.internals import chosen_by_hash
 
 _TEST_PART = 0.5  # of few training rows: a share of a small test set would measure mostly noise
-_SAMPLE = 77
+_SAMPLE, _RESPLIT = 77, 78
+_RESPLIT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,32 @@ def sample(task: Task, share: float) -> Task:
         task.X_test[test], task.y_test[test], group, group_test, task.n_classes,
         f"{share:.3g} of the rows", weight,
     )  # fmt: skip
+
+
+def resplit(task: Task, seed: int, max_rows: int | None = None) -> Task:
+    """The same rows with another test fifth, of whole queries where there are any.
+
+    max_rows: about so many training rows at most, and a test set that is not smaller than half.
+    """
+    X = np.concatenate([task.X_train, task.X_test])
+    y = np.concatenate([task.y_train, task.y_test])
+    group = None
+    if task.group_train is not None and task.group_test is not None:
+        group = np.concatenate([task.group_train, task.group_test])
+    weight = task.weight_train
+    if weight is not None:  # test rows have none of their own: those of other rows
+        weight = np.concatenate([weight, np.resize(weight, len(task.X_test))])
+    unit = np.arange(len(X)) if group is None else np.repeat(np.arange(len(group)), group)
+    is_test = chosen_by_hash(_RESPLIT_SHARE, unit, _RESPLIT, seed)
+    train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    new = Task(
+        task.name, task.objective, X[train], y[train], X[test], y[test],
+        None if group is None else run_lengths(unit[train]),
+        None if group is None else run_lengths(unit[test]),
+        task.n_classes, task.note, None if weight is None else weight[train],
+    )  # fmt: skip
+    share = 1.0 if max_rows is None else max_rows / len(train)
+    return new if share >= 1.0 else sample(new, share)
 
 
 def share_of_test(n_train: int, n_test: int, share: float) -> float:

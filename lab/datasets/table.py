@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bitgrove import ParameterError
-from lab.datasets import official, paper_like, simple
+from lab.datasets import difficult, official, paper_like, simple
+from lab.datasets.bundled import Bundled
 from lab.datasets.entry import Entry, Generated
 from lab.datasets.paper_set import PaperSet
 from lab.datasets.specs import Spec
@@ -127,10 +128,37 @@ _MADE = (
     ),
 )
 
-DATASETS: dict[str, Entry] = {entry.name: entry for entry in (*_PAPER, *_REAL, *_MADE)}
+_BUNDLED = (
+    Bundled(name="breast_cancer", objective="binary"),
+    Bundled(name="wine", objective="multiclass"),
+    Bundled(name="digits", objective="multiclass"),
+    Bundled(name="diabetes", objective="regression"),
+)
+_DIFFICULT = (
+    Generated(name="flows", objective="multiclass", make=difficult.flows,
+              parameters={"num_leaves": 63}),
+    Generated(name="rare_positives", objective="binary", make=difficult.rare_positives,
+              n_rows=40_000),
+    Generated(name="tiny_binary", objective="binary", make=difficult.tiny_binary, n_rows=200,
+              test_part=1),
+    Generated(name="tiny_regression", objective="regression", make=difficult.tiny_regression,
+              n_rows=120, test_part=1),
+    Generated(name="tiny_ranking", objective="lambdarank", make=difficult.tiny_ranking,
+              n_rows=500, test_part=1),
+    Generated(name="many_classes", objective="multiclass", make=difficult.many_classes,
+              n_rows=3_000),
+    Generated(name="light_weights", objective="binary", make=difficult.light_weights,
+              n_rows=20_000),
+    Generated(name="counts", objective="regression", make=difficult.counts, n_rows=20_000),
+)  # fmt: skip
+
+DATASETS: dict[str, Entry] = {
+    entry.name: entry for entry in (*_PAPER, *_REAL, *_MADE, *_BUNDLED, *_DIFFICULT)
+}
 PAPER: tuple[str, ...] = tuple(entry.name for entry in _PAPER)
 REAL: tuple[str, ...] = tuple(entry.name for entry in _REAL)
 ONE_OF_EACH: tuple[str, ...] = tuple(entry.name for entry in _MADE[:4])
+SMALL_AND_DIFFICULT: tuple[str, ...] = tuple(entry.name for entry in (*_BUNDLED, *_DIFFICULT))
 
 
 def known(name: str) -> Entry:

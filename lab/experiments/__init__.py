@@ -7,6 +7,8 @@ from lab.experiments.auto_bits import AutoBits
 from lab.experiments.bounds import Bounds
 from lab.experiments.fig4 import Fig4
 from lab.experiments.full_size import FullSize
+from lab.experiments.paired.defaults import Defaults
+from lab.experiments.paired.ranking_bits import RankingBits
 from lab.experiments.table2 import Table2
 from lab.experiments.tails import Tails
 from lab.experiments.timing import Fig6, Table3
@@ -17,6 +19,6 @@ from lab.running.experiment import Experiment
 
 _ALL: tuple[type[Experiment], ...] = (
     Table2, FullSize, RowSweep, Table3, Fig4, Fig5, Fig6, Fig7, Fig8, Bounds, Tails, Zeros,
-    AutoBits, Accuracy,
+    AutoBits, Accuracy, Defaults, RankingBits,
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {kind.name: kind() for kind in _ALL}

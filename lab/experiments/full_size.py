@@ -20,7 +20,6 @@ from lab.systems import lineup
 
 DEFAULT = "default"  # what users get who say nothing about bits
 _ROWS_VERSION = 1  # of the recipes
-_PAPER = {"gradient_scale": "max"}
 
 
 def parameters(label: str) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def parameters(label: str) -> dict[str, Any]:
     if label == DEFAULT:
         return {}
     system = lineup.ours(label)
-    return {**_PAPER, "gradient_bits": system.bits, **system.more}
+    return {"gradient_bits": system.bits, **system.more}
 
 
 class FullSize(Experiment):

@@ -63,7 +63,7 @@ class RowSweep(Experiment):
         task, data = bench.task(cell.dataset), self._data(cell.dataset, rows, bench)
         system = lineup.ours(label)
         params = system.parameters(bench.settings(cell.dataset), cell.seed, task)
-        model = bitgrove.train({**params, "gradient_scale": "max"}, data)
+        model = bitgrove.train(params, data)
         test = _test(task)
         scores = model.predict_raw(test.X)
         judge = JUDGES[task.objective](np, test)

@@ -14,7 +14,7 @@ from typing import Any
 
 from bitgrove import DataError
 from lab.datasets import table
-from lab.datasets.entry import Entry, Wanted
+from lab.datasets.entry import Entry, Wanted, resplit
 from lab.datasets.specs import Spec
 from lab.datasets.task import Task
 from lab.systems.base import Prepared, Settings, System
@@ -65,10 +65,11 @@ class Bench:
         self.study = study
         self._task: tuple[str, Task] | None = None
         self._prepared: tuple[tuple[str, str], Prepared] | None = None
+        self._resplit: tuple[tuple[str, str, int], Prepared] | None = None
 
     def task(self, name: str) -> Task:
         if self._task is None or self._task[0] != name:
-            self._task = self._prepared = None  # both at once would not fit
+            self._task = self._prepared = self._resplit = None  # both at once would not fit
             self._task = (name, self.study.entry(name).load(self.study.wanted))
         return self._task[1]
 
@@ -79,6 +80,17 @@ class Bench:
             self._prepared = None
             self._prepared = (key, system.prepare(task, self.settings(name)))
         return self._prepared[1]
+
+    def resplit(
+        self, system: System, name: str, seed: int, max_rows: int | None = None
+    ) -> Prepared:
+        """The same as prepared, on a random split of its own; the last one is kept."""
+        key, task = (name, system.binned_form, seed), self.task(name)
+        if self._resplit is None or self._resplit[0] != key:
+            self._resplit = None
+            task = resplit(task, seed, max_rows)
+            self._resplit = (key, system.prepare(task, self.settings(name)))
+        return self._resplit[1]
 
     def settings(self, name: str) -> Settings:
         """The dataset's own hyperparameters, but for what the user asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,9 @@ from lab.datasets.task import Array, Task
 from lab.internals import bin_rows
 from lab.scoring import metric_of
 from lab.systems.base import Prepared, Settings, System
+
+# Experiments try on purpose what users are warned of.
+warnings.filterwarnings("ignore", category=bitgrove.BitgroveWarning)
 
 
 class Bitgrove(System):

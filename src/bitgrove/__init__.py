@@ -11,10 +11,12 @@ from bitgrove.callbacks import (
     log_evaluation,
     progress_bar,
     record_evaluation,
+    reset_parameter,
 )
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
+    BitgroveWarning,
     DataError,
     DataTypeError,
     ModelFormatError,
@@ -24,6 +26,7 @@ from bitgrove.errors import (
 from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
 from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
+from bitgrove.training.cross_validation import CVResult, cv
 from bitgrove.training.train import train
 from bitgrove.version import __version__
 
@@ -32,6 +35,8 @@ __all__ = [
     "BitGroveRanker",
     "BitGroveRegressor",
     "BitgroveError",
+    "BitgroveWarning",
+    "CVResult",
     "DataError",
     "DataTypeError",
     "Dataset",
@@ -42,10 +47,12 @@ __all__ = [
     "TrainingError",
     "__version__",
     "checkpoint",
+    "cv",
     "early_stopping",
     "load",
     "log_evaluation",
     "progress_bar",
     "record_evaluation",
+    "reset_parameter",
     "train",
 ]

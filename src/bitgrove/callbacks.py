@@ -27,6 +27,7 @@ class Evaluation:
     metric: str
     value: float
     higher_is_better: bool
+    is_training: bool = False  # of the training set: it decides about nothing
 
 
 @dataclass
@@ -38,6 +39,7 @@ class TrainingState:
     evaluations: list[Evaluation]
     best_iteration: int | None = None
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+    first_iteration: int = 1  # of this training; more after an init_model
     repeated: bool = False  # the iteration comes from a checkpoint, nothing was grown
     booster: Booster | None = None  # rows, scores, gradients and trees so far: read only
 
@@ -53,6 +55,11 @@ def scores_by_name(evaluations: list[Evaluation]) -> dict[str, dict[str, float]]
     return scores
 
 
+def deciding(evaluations: list[Evaluation]) -> list[Evaluation]:
+    """Those of validation sets, which can tell when to stop."""
+    return [e for e in evaluations if not e.is_training]
+
+
 def _check_count(what: str, value: object) -> None:
     if not isinstance(value, Integral) or value < 1:
         raise ParameterError(f"{what} must be an integer of at least 1, got {value!r}")
@@ -61,16 +68,19 @@ def _check_count(what: str, value: object) -> None:
 class _EarlyStopping:
     """Stops when a metric of a validation set has not improved for `rounds` iterations."""
 
-    def __init__(self, rounds: int, first_metric_only: bool) -> None:
+    def __init__(self, rounds: int, first_metric_only: bool, min_delta: float = 0.0) -> None:
         _check_count("early stopping rounds", rounds)
+        if not isinstance(min_delta, (int, float)) or not min_delta >= 0:
+            raise ParameterError(f"min_delta must be a number of at least 0, got {min_delta!r}")
         self.rounds, self.first_metric_only = rounds, first_metric_only
+        self.min_delta = float(min_delta)
         self._best: dict[tuple[str, str], tuple[float, int, list[Evaluation]]] = {}
 
     def __call__(self, state: TrainingState) -> bool:
-        watched = [e for e in state.evaluations if e.data != "training"]
+        watched = deciding(state.evaluations)
         if not watched:
             raise ParameterError("early stopping needs a validation set (not the training set)")
-        if state.iteration == 1:  # the same callback may see several trainings
+        if state.iteration == state.first_iteration:  # a callback may see several trainings
             self._best = {}
         if self.first_metric_only:
             watched = [e for e in watched if e.metric == watched[0].metric]
@@ -78,7 +88,7 @@ class _EarlyStopping:
         for e in watched:
             signed = e.value if e.higher_is_better else -e.value
             best = self._best.get((e.data, e.metric))
-            if best is None or signed > best[0]:
+            if best is None or signed > best[0] + self.min_delta:
                 self._best[e.data, e.metric] = (signed, state.iteration, state.evaluations)
             elif state.iteration - best[1] >= self.rounds:
                 stop = True
@@ -93,17 +103,57 @@ class _EarlyStopping:
         state.best_score = scores_by_name(evaluations)
 
 
-def early_stopping(rounds: int, first_metric_only: bool = False) -> Callback:
-    """Stop after `rounds` iterations without improvement; the best iteration is kept."""
-    return _EarlyStopping(rounds, first_metric_only)
+def early_stopping(
+    rounds: int | None = None,
+    first_metric_only: bool = False,
+    *,
+    stopping_rounds: int | None = None,
+    min_delta: float = 0.0,
+    verbose: bool = True,
+) -> Callback:
+    """Stop after `rounds` iterations without improvement; the best iteration is kept.
+
+    An improvement is more than `min_delta`. `stopping_rounds` is LightGBM's name of `rounds`;
+    `verbose` is understood, but nothing is printed.
+    """
+    if rounds is not None and stopping_rounds is not None:
+        raise ParameterError("rounds and stopping_rounds are the same; give one of them")
+    wanted: Any = stopping_rounds if rounds is None else rounds
+    return _EarlyStopping(wanted, first_metric_only, min_delta)
 
 
-def log_evaluation(period: int = 1) -> Callback:
-    """Print the metrics of every period-th iteration."""
-    _check_count("period", period)
+class _ResetParameter:
+    """A schedule; train() makes it a parameter of the training."""
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self.parameters = parameters
+
+    def __call__(self, state: TrainingState) -> None:
+        """Nothing is left to do: the parameter knows all iterations."""
+
+
+def reset_parameter(**schedules: Any) -> Callback:
+    """Another value in every iteration: a list of values, or a function of 0, 1, 2, ...
+
+    It is the same as giving the list or function as the parameter. Only `learning_rate` has
+    schedules.
+    """
+    others = [name for name in schedules if name not in ("learning_rate", "eta", "shrinkage_rate")]
+    if others:
+        raise ParameterError(f"reset_parameter({others[0]}=...): only learning_rate has schedules")
+    return _ResetParameter(schedules)
+
+
+def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
+    """Print the metrics of every period-th iteration; 0 and below: of none.
+
+    `show_stdv` is understood, for cv(), which prints nothing.
+    """
+    if isinstance(period, bool) or not isinstance(period, Integral):
+        raise ParameterError(f"period must be an integer, got {period!r}")
 
     def log(state: TrainingState) -> None:
-        if state.evaluations and state.iteration % period == 0:
+        if state.evaluations and period > 0 and state.iteration % period == 0:
             values = "  ".join(f"{e.data} {e.metric}: {e.value:.6g}" for e in state.evaluations)
             print(f"[{state.iteration}]  {values}", file=sys.stderr)
 
@@ -114,7 +164,7 @@ def record_evaluation(result: dict[str, dict[str, list[float]]]) -> Callback:
     """Fill `result[data][metric]` with one value per iteration; what it held before goes."""
 
     def record(state: TrainingState) -> None:
-        if state.iteration == 1:
+        if state.iteration == state.first_iteration:
             result.clear()
         for e in state.evaluations:
             result.setdefault(e.data, {}).setdefault(e.metric, []).append(e.value)
@@ -128,9 +178,10 @@ class _ProgressBar:
 
     def __call__(self, state: TrainingState) -> None:
         if self._bar is None:
-            self._bar = tqdm(total=state.n_estimators, unit="tree", desc="train")
+            done = state.first_iteration - 1
+            self._bar = tqdm(total=state.n_estimators, initial=done, unit="tree", desc="train")
         if state.evaluations:
-            last = state.evaluations[0]
+            last = (deciding(state.evaluations) or state.evaluations)[0]
             self._bar.set_postfix_str(f"{last.data} {last.metric} {last.value:.5g}", refresh=False)
         self._bar.update(1)
 
@@ -141,7 +192,7 @@ class _ProgressBar:
 
 
 def progress_bar() -> Callback:
-    """A progress bar with the first metric beside it."""
+    """A progress bar with the first metric of the first validation set beside it."""
     return _ProgressBar()
 
 

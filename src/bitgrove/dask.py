@@ -10,9 +10,8 @@ partitions. Owns the conventions; how a cluster trains is in bitgrove.distribute
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove import estimators
 from bitgrove.data.dataset import column_names, default_names
-from bitgrove.data.given_rows import Rows
+from bitgrove.data.given_rows import Rows, same_rows
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.model.model import load
-from bitgrove.params import resolve
+from bitgrove.params import Parameter
 
 try:
     import dask
@@ -47,26 +46,18 @@ __all__ = ["BitGroveClassifier", "BitGroveRanker", "BitGroveRegressor"]
 Array = npt.NDArray[Any]
 
 
-class _DaskEstimator(estimators._Estimator):
+_CLIENT = Parameter(
+    "client", "object", None,
+    "The Dask client to train with; None: the current one.", "Estimators",
+)  # fmt: skip
+
+
+class _DaskEstimator(estimators.Estimator):
     """What the Dask estimators share; `_local` is the estimator they are the Dask form of."""
 
-    _local: type[estimators._Estimator]
+    own_parameters = (*estimators.Estimator.own_parameters, _CLIENT)
+    _local: type[estimators.Estimator]
     client: Client | None
-
-    def __init_subclass__(cls) -> None:
-        """__init__ takes what the local estimator takes, and a client."""
-        if "_local" not in vars(cls):
-            return
-
-        def __init__(self: _DaskEstimator, *, client: Client | None = None, **params: Any) -> None:
-            cls._local.__init__(self, **params)
-            self.client = client
-
-        local = signature(cls._local.__init__)
-        client = Parameter("client", Parameter.KEYWORD_ONLY, default=None)
-        together = local.replace(parameters=[*local.parameters.values(), client])
-        __init__.__signature__ = together  # type: ignore[attr-defined]
-        cls.__init__ = __init__  # type: ignore[assignment]
 
     @property
     def client_(self) -> Client:
@@ -96,16 +87,26 @@ class _DaskEstimator(estimators._Estimator):
         """Without the client, which belongs to this process."""
         return {**super().__getstate__(), "client": None}
 
-    def _fit(self, rows: Rows, valid: Sequence[Rows], how: dict[str, Any]) -> Self:
+    def _fit(
+        self, rows: Rows, valid: Sequence[Rows], how: dict[str, Any], more: Mapping[str, Any]
+    ) -> Self:
         client = self.client_
         if client.asynchronous:
             raise ParameterError("client: fit needs a Client that is not asynchronous")
-        resolve({**self._given(), "random_state": 0})  # errors before the data are computed
-        if isinstance(how["resume_from"], (str, os.PathLike)):
-            how["resume_from"] = load(how["resume_from"])  # the client's file, not a worker's
-        names = self._learn_columns(rows.X)
+        self._checked(more)  # errors before the data are computed
+        if getattr(self, "class_weight", None) is not None:
+            raise ParameterError(
+                f"class_weight={self.class_weight!r}: not on Dask collections; give sample_weight"
+            )
+        for name in ("init_model", "resume_from"):
+            if isinstance(how[name], (str, os.PathLike)):
+                how[name] = load(how[name])  # the client's file, not a worker's
+        if self.validation_fraction is not None or self.warm_start:
+            raise ParameterError("validation_fraction and warm_start: not supported on Dask")
+        names = self._learn_columns(rows.X, rows.names)
         with_classes = isinstance(self, BitGroveClassifier)
-        tables = [_collections("", rows), *(_collections("eval_", other) for other in valid)]
+        others = [other for other in valid if not same_rows(other, rows)]
+        tables = [_collections("", rows), *(_collections("eval_", other) for other in others)]
         parts = load_parts(client, tables, partial(facts_of, with_classes))
         if not parts[0]:
             raise DataError("X has 0 sample(s) while a minimum of 1 is required.")
@@ -114,12 +115,12 @@ class _DaskEstimator(estimators._Estimator):
         self._learn_values(parts[0])
         local = self.to_local()
         vars(local).pop("model_", None)  # of an earlier fit: not to be sent around
-        params = self._params(has_valid=bool(valid))
-        dataset_of = partial(to_dataset, local, names)
-        self._keep(train_on_workers(client, Job(params, names, dataset_of, how), parts))
+        params = self._params(more, has_valid=bool(valid))
+        job = Job(params, names, partial(to_dataset, local, names), how, _places(valid, others))
+        self._keep(train_on_workers(client, job, parts))
         return self
 
-    def _learn_columns(self, X: Any) -> list[str]:
+    def _learn_columns(self, X: Any, given: Sequence[str] | None) -> list[str]:
         """Checks and keeps number and names of the features, as for a table in memory."""
         if not is_collection(X) or X.ndim != 2:
             raise DataTypeError(
@@ -131,18 +132,22 @@ class _DaskEstimator(estimators._Estimator):
             validate_data(self, X._meta, skip_check_array=True)
         else:
             validate_data(self, np.zeros((1, n_features)))
-        return column_names(X) or default_names(n_features)
+        return list(given or column_names(X) or default_names(n_features))
 
     def _learn_values(self, parts: Sequence[Part]) -> None:
         """Classes of all partitions, where there are classes."""
 
-    def _lazily(self, method: str, X: Any, dtype: Any, n_columns: int | None = None) -> da.Array:
+    def _lazily(
+        self, method: str, X: Any, dtype: Any, how: dict[str, Any], n_columns: int | None = None
+    ) -> da.Array:
         """The method's result on each partition, as a Dask array; nothing is computed yet."""
-        tail = () if n_columns is None else (n_columns,)
         local = self.to_local()
         if local.n_jobs is None:  # Dask runs as many partitions at once as there are cores
             local.set_params(n_jobs=1)
+        dtype, n_columns = self._shape_of(how, dtype, n_columns)
+        tail = () if n_columns is None else (n_columns,)
         given: dict[str, Any] = {"local": dask.delayed(local, traverse=False), "method": method}
+        given["how"] = how
         given["meta"] = given["empty"] = np.empty((0, *tail), dtype=dtype)
         if hasattr(X, "columns"):
             return X.map_partitions(_predict_block, **given)
@@ -150,22 +155,36 @@ class _DaskEstimator(estimators._Estimator):
         shape = {"chunks": (X.chunks[0], tail)} if tail else {"drop_axis": 1}
         return X.map_blocks(_predict_block, dtype=dtype, **given, **shape)
 
+    def _shape_of(self, how: dict[str, Any], dtype: Any, n_columns: int | None) -> tuple[Any, Any]:
+        """Type and columns of a prediction; Model.predict says what the keywords ask for."""
+        model = self.model_
+        asked = model.predict(np.zeros((1, model.n_features)), n_jobs=1, **how)
+        if how.get("pred_leaf") or how.get("raw_score"):
+            return asked.dtype, asked.shape[1] if asked.ndim == 2 else None
+        return dtype, n_columns
 
-def _predict_block(block: Any, local: Any, method: str, empty: Array) -> Array:
+
+def _predict_block(block: Any, local: Any, method: str, how: dict[str, Any], empty: Array) -> Array:
     if block.shape[0] == 0:
         return empty
-    return np.asarray(getattr(local, method)(block), dtype=empty.dtype)
+    return np.asarray(getattr(local, method)(block, **how), dtype=empty.dtype)
+
+
+def _places(valid: Sequence[Rows], others: Sequence[Rows]) -> list[int]:
+    """Which table each eval set is; 0 is the training data."""
+    ids = [id(other) for other in others]
+    return [ids.index(id(rows)) + 1 if id(rows) in ids else 0 for rows in valid]
 
 
 def _collections(prefix: str, rows: Rows) -> dict[str, Any]:
     """A table's collections under the names that errors and workers know them by."""
-    given = {"X": rows.X, "y": rows.y, "sample_weight": rows.weight}
+    given = {"X": rows.X, "y": rows.y, "sample_weight": rows.weight, "init_score": rows.init_score}
     if rows.queries is not None:
         if (rows.queries.group is None) == (rows.queries.qid is None):
             raise DataError(
                 "give either group (rows per query, by partition) or qid (a query id per row)"
             )
-        given |= rows.queries._asdict()
+        given |= {"group": rows.queries.group, "qid": rows.queries.qid}
     for name, collection in given.items():
         if collection is not None and not is_collection(collection):
             raise DataTypeError(
@@ -178,34 +197,31 @@ def _collections(prefix: str, rows: Rows) -> dict[str, Any]:
 class BitGroveClassifier(_DaskEstimator, estimators.BitGroveClassifier):
     """bitgrove.BitGroveClassifier for Dask collections.
 
-    `client` is the Dask client to train with (None: the current one); all other parameters are
-    those of the ordinary estimator. X, y, weights and `eval_set` are Dask arrays, data frames or
-    series with matching partitions.
+    X, y, weights and `eval_set` are Dask arrays, data frames or series with matching partitions.
     """
 
     _local = estimators.BitGroveClassifier
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, **how: Any) -> Any:
         """The most probable class of each row: a lazy Dask array for a Dask collection."""
         check_is_fitted(self)
         if not is_collection(X):
-            return super().predict(X)
-        return self._lazily("predict", X, self.classes_.dtype)
+            return super().predict(X, **how)
+        return self._lazily("predict", X, self.classes_.dtype, how)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, **how: Any) -> Any:
         """(n_rows, n_classes) probabilities, in the order of `classes_`; lazy as in predict."""
         check_is_fitted(self)
         if not is_collection(X):
-            return super().predict_proba(X)
-        return self._lazily("predict_proba", X, np.float64, self.n_classes_)
+            return super().predict_proba(X, **how)
+        return self._lazily("predict_proba", X, np.float64, how, self.n_classes_)
 
     def decision_function(self, X: Any) -> Any:
         """Raw scores: (n_rows,), or (n_rows, n_classes) beyond two classes; lazy as in predict."""
         check_is_fitted(self)
         if not is_collection(X):
             return super().decision_function(X)
-        n_columns = None if self.n_classes_ == 2 else self.n_classes_
-        return self._lazily("decision_function", X, np.float64, n_columns)
+        return self._lazily("predict", X, np.float64, {"raw_score": True})
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose class is predicted right; computed at once."""
@@ -220,17 +236,18 @@ class BitGroveClassifier(_DaskEstimator, estimators.BitGroveClassifier):
 class BitGroveRegressor(_DaskEstimator, estimators.BitGroveRegressor):
     """bitgrove.BitGroveRegressor for Dask collections.
 
-    `client` is the Dask client to train with (None: the current one); all other parameters are
-    those of the ordinary estimator. X, y, weights and `eval_set` are Dask arrays, data frames or
-    series with matching partitions.
+    X, y, weights and `eval_set` are Dask arrays, data frames or series with matching partitions.
     """
 
     _local = estimators.BitGroveRegressor
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, **how: Any) -> Any:
         """The predicted value of each row: a lazy Dask array for a Dask collection."""
         check_is_fitted(self)
-        return self._lazily("predict", X, np.float64) if is_collection(X) else super().predict(X)
+        if not is_collection(X):
+            return super().predict(X, **how)
+        n_outputs = self.model_.n_outputs
+        return self._lazily("predict", X, np.float64, how, n_outputs if n_outputs > 1 else None)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination R²; computed at once."""
@@ -242,15 +259,16 @@ class BitGroveRegressor(_DaskEstimator, estimators.BitGroveRegressor):
 class BitGroveRanker(_DaskEstimator, estimators.BitGroveRanker):
     """bitgrove.BitGroveRanker for Dask collections.
 
-    `client` is the Dask client to train with (None: the current one); all other parameters are
-    those of the ordinary estimator. `group` holds, in each of its partitions, the sizes of the
+    `group` holds, in each of its partitions, the sizes of the
     queries in that partition of X; or `qid` a query id for each row. A query lies whole in one
     partition.
     """
 
     _local = estimators.BitGroveRanker
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, **how: Any) -> Any:
         """A score for each row: a lazy Dask array for a Dask collection."""
         check_is_fitted(self)
-        return self._lazily("predict", X, np.float64) if is_collection(X) else super().predict(X)
+        if not is_collection(X):
+            return super().predict(X, **how)
+        return self._lazily("predict", X, np.float64, how)

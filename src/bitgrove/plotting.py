@@ -59,12 +59,21 @@ def plot_metric(source: Any, metric: str | None = None, *, ax: Axes | None = Non
 
 
 def plot_importance(
-    source: Any, kind: str = "gain", *, max_features: int = 20, ax: Axes | None = None
+    source: Any,
+    kind: str = "gain",
+    *,
+    max_features: int = 20,
+    max_num_features: int | None = None,
+    importance_type: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw the most important features of a Model or a fitted estimator as bars, largest on top.
 
-    kind: "gain" (total reduction of the loss) or "split" (number of splits).
+    kind: "gain" (total reduction of the loss) or "split" (number of splits). `max_num_features`
+    and `importance_type` are the names that LightGBM has for `max_features` and `kind`.
     """
+    kind = kind if importance_type is None else importance_type
+    max_features = max_features if max_num_features is None else max_num_features
     model = getattr(source, "model_", source)
     importance = model.feature_importance(kind)
     # Stable, so that equal features keep the order of the columns.
@@ -125,6 +134,8 @@ def _evaluations(source: Any) -> tuple[Mapping[str, Mapping[str, Sequence[float]
     """(evals_result, best iteration or None) of whatever the user has."""
     if isinstance(source, Mapping):
         return source, None
+    if hasattr(source, "evals_result_"):  # an estimator, which keeps it when it is pickled
+        return source.evals_result_, source.best_iteration_
     model = getattr(source, "model_", source)
     info = getattr(model, "info", None)
     if info is None:

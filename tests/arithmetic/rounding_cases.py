@@ -11,7 +11,7 @@ from bitgrove.backends.reference import output_gradients
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
 from bitgrove.distributed.comm import Comm
-from bitgrove.kernels.plans import ROW_TOTALS
+from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS
 from bitgrove.params import resolve
 from bitgrove.training.quantize import (
     QuantizedGradients,
@@ -54,12 +54,16 @@ def check_totals(quantized: QuantizedGradients, integers: I64) -> None:
     assert totals.dtype == ROW_TOTALS
     grad, hess = integers[:, 0], integers[:, 1]
     zeros = int(((grad == 0) & (hess == 0)).sum())
-    assert totals[0].item() == (np.abs(grad).sum(), grad.sum(), hess.sum(), zeros)
+    sums = (np.abs(grad).sum(), grad.sum(), hess.sum(), zeros)
+    assert totals[0].item()[:4] == sums
+    is_full = quantized.grad_limit >= 2**15
+    assert totals["squared_grad"] == (0 if is_full else (grad**2).sum())
+    assert 0 <= totals["squared_error"] <= (0 if is_full else SQUARED_ERROR_UNITS * len(grad))
 
 
 def facts(q: QuantizedGradients) -> tuple[Any, ...]:
     scales = (q.grad_scale, q.hess_scale, q.grad_limit, q.hess_limit)
-    return (*scales, q.abs_grad_sum, q.hess_sum, q.zero_rows)
+    return (*scales, q.abs_grad_sum, q.hess_sum, q.zero_rows, q.rounding_noise)
 
 
 def example(n: int, seed: int = 0) -> tuple[F32, F32]:

@@ -94,6 +94,27 @@ def test_totals_are_those_of_the_integers() -> None:
     assert quantized.zero_rows == zeros > 0
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from([2, 3, 4, 5, 8]), st.floats(0.01, 1000.0), st.integers(0, 2**64 - 1))
+def test_noise_is_the_variance_that_rounding_adds(bits: int, top: float, key: int) -> None:
+    grad, _ = heavy_tail(20_000, top)
+    quantized, _ = run(cpu(), grad, None, bits, key=key)
+    x = np.abs(grad.astype(np.float64)) / quantized.grad_scale
+    part = x - np.floor(x)
+    noise = (part * (1.0 - part)).sum()
+    assert quantized.rounding_noise == pytest.approx(noise / (noise + (x * x).sum()), abs=0.06)
+
+
+def test_noise_of_gradients_that_are_integers_zero_or_lost() -> None:
+    whole = np.array([3.0, -2.0, 1.0, 0.0], dtype=np.float32)
+    assert run(cpu(), whole, None, 3)[0].rounding_noise == 0.0
+    assert run(cpu(), 0.0 * whole, None, 3)[0].rounding_noise == 0.0
+    assert run(cpu(), whole / 3, None, None)[0].rounding_noise == 0.0  # full precision
+    small = np.full(5000, 0.1, dtype=np.float32)
+    small[0] = 1.0  # the others are lost by rounding to the nearest
+    assert run(cpu(), small, None, 2, "nearest")[0].rounding_noise == 1.0
+
+
 @pytest.mark.parametrize("simd", SIMD)
 def test_nearest_rounds_half_up(simd: int) -> None:
     """RN(x) = floor(x + 1/2): with unit one the integers can be read off."""

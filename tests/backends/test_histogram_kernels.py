@@ -164,7 +164,8 @@ def test_any_table_with_planned_widths(
     case = random_binned(rng, max(n, 1), n_values, has_missing)
     integers = gradients(rng, max(n, 1))
     abs_grad, hess = int(np.abs(integers[:, 0]).sum()), int(integers[:, 1].sum())
-    plan = WidthPlan(QuantizedGradients(None, 1.0, 1.0, GRAD_LIMIT, HESS_LIMIT, abs_grad, hess, 0))
+    limits = (GRAD_LIMIT, HESS_LIMIT)
+    plan = WidthPlan(QuantizedGradients(None, 1.0, 1.0, *limits, abs_grad, hess, 0), max(n, 1))
     rows = rng.permutation(max(n, 1)).astype(np.int32)
     borders = np.sort(rng.integers(0, n + 1, size=4))
     steps = []

@@ -201,8 +201,8 @@ def test_a_plan_made_elsewhere_is_not_a_search_plan(tree: Any) -> None:
 
 def frontier() -> Any:
     limits = _core.WidthLimits(
-        total_rows=[10, 100, 1000], local_rows=[1, 10, 100, 1000], block_rows=8,
-        least_block_rows=4,
+        total_rows=[10, 100, 1000], local_rows=[1, 10, 100, 1000],
+        usual_rows=[1, 10, 100, 1000], block_rows=8, least_block_rows=4, least_rows=4,
     )  # fmt: skip
     made = _core.Frontier(
         n_slots=2, num_leaves=4, max_depth=-1, min_child_samples=1.0, min_child_hess=1.0,

@@ -172,7 +172,7 @@ class RowVerbs:
         """A rank may hold none."""
         nothing = backend.upload(np.zeros(0, dtype=np.float32))
         found = backend.quantize(nothing, nothing, Rounding(1.0, 1.0, 1, 2, 8, 1, True), one_run(0))
-        assert len(found.values) == 0 and found.totals.tolist() == [(0, 0, 0, 0)]
+        assert len(found.values) == 0 and found.totals.tolist() == [(0, 0, 0, 0, 0, 0)]
 
     @pytest.mark.parametrize("runs", sorted(RUNS))
     def test_select_rows(self, backend: Any, runs: str) -> None:

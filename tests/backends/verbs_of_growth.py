@@ -91,7 +91,7 @@ class Growing:
         selected = backend.download(backend.select_rows(runs, problem.sample))
         self.rows = backend.upload(selected.copy())  # a backend may use its list again
         quantized = self._quantized(packed)
-        widths = WidthPlan(quantized)
+        widths = WidthPlan(quantized, problem.n_rows)
         half_bits = max(32, widths.total_width(problem.n_rows))
         pool = backend.new_pool(self.matrix, problem.n_slots, half_bits)
         rules = GainRules(0.01, 0.02, 1.0, 0.0, 0.0)

@@ -214,3 +214,11 @@ def test_a_fault_of_ours_is_exit_code_1(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules["bitgrove.cli.main"]._COMMANDS, "info", broken)
     assert main(["info", "m"]) == 1
     assert capsys.readouterr().err.startswith("bitgrove: error: unexpected RuntimeError: two lines")
+
+
+def test_labels_that_are_not_utf8(tmp_path, capsys):
+    path = tmp_path / "latin.csv"
+    rows = "".join(f"{i},{('tea', 'café')[i % 2]}\n" for i in range(60))
+    path.write_bytes(("x,y\n" + rows).encode("latin-1"))
+    message = refused(capsys, *train_argv(path, tmp_path / "m", objective="binary"))
+    assert "column 'y' holds text that is not UTF-8" in message and "iconv" in message

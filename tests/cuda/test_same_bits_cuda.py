@@ -54,6 +54,30 @@ def test_bits(backend: Any, bits: int | None) -> None:
     same(X, (signal(X, 1) > 0.75).astype(float), gradient_bits=bits, num_leaves=63)
 
 
+@pytest.mark.parametrize("name", ["binary 2 bits", "multiclass", "regression weighted"])
+def test_going_on_from_a_model_of_other_rows(backend: Any, name: str) -> None:
+    case = CASES[name]()
+    params = {k: v for k, v in case.params.items() if k != "early_stopping_rounds"}
+    params |= {"n_estimators": 3, "learning_rate": [0.3, 0.2, 0.1]}
+    start = bg.train(params, bg.Dataset(case.X + 0.01, case.y, weight=case.weight))
+    models = []
+    for device in ("cpu", "cuda"):
+        data = bg.Dataset(case.X, case.y, weight=case.weight)
+        valid = [data.subset(np.arange(0, len(case.y), 3))]
+        how = {"valid_sets": valid, "init_model": start}
+        models.append(bg.train({**params, "device": device}, data, **how))
+    assert models[0].digest() == models[1].digest()
+    assert models[0].info.evals_result == models[1].info.evals_result
+
+
+def test_rows_that_share_the_bins_of_others(backend: Any) -> None:
+    X = table(3000, 5, 1, missing=0.1)
+    whole = bg.Dataset(X, (signal(X, 1) > 0.75).astype(float))
+    part = whole.subset(np.arange(0, 3000, 2))
+    models = [bg.train({**BINARY, "device": device}, part) for device in ("cpu", "cuda")]
+    assert models[0].digest() == models[1].digest()
+
+
 SHAPES = [(1, 1), (2, 1), (31, 3), (400, 33), (64, 300), (500, 2000)]
 
 

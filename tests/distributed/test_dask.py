@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -234,6 +235,54 @@ def test_scikit_learn_conventions(client: Client) -> None:
         restored.predict(in_blocks(X, [0, 9])).compute(), local.predict(X)
     )
     assert regressor.model_.info is not None and regressor.model_.info.rounds_per_tree
+
+
+def test_keywords_of_predict(client: Client) -> None:
+    X = table(100, 3, 4)
+    y = (signal(X, 4) > 0).astype(int)
+    blocks = in_blocks(X, [0, 40])
+    fitted = bgd.BitGroveClassifier(n_estimators=4, num_leaves=7, client=client)
+    fitted.fit(blocks, in_blocks(y, [0, 40]))
+    local = fitted.to_local()
+    for how in (
+        {"raw_score": True}, {"pred_leaf": True}, {"num_iteration": 2}, {"start_iteration": 1},
+    ):  # fmt: skip
+        for method in ("predict", "predict_proba"):
+            lazy = getattr(fitted, method)(blocks, **how)
+            expected = getattr(local, method)(X, **how)
+            assert lazy.dtype == expected.dtype and lazy.ndim == expected.ndim
+            np.testing.assert_array_equal(lazy.compute(), expected)
+    with pytest.raises(ParameterError, match="not supported yet"):
+        fitted.predict(blocks, pred_contrib=True)
+
+
+def test_the_training_data_among_the_eval_sets(client: Client) -> None:
+    X = table(300, 3, 4)
+    y = signal(X, 4)
+    Xs, ys = in_blocks(X, [0, 100]), in_blocks(y, [0, 100])
+    held = in_blocks(X[:90] + 0.1, [0, 40]), in_blocks(y[:90], [0, 40])
+    params = {"n_estimators": 40, "learning_rate": 0.9, "early_stopping_rounds": 2}
+    fitted = bgd.BitGroveRegressor(**params, client=client)
+    fitted.fit(Xs, ys, eval_set=[(Xs, ys), held], eval_names=["a", "b"])
+    solo = bg.BitGroveRegressor(**params)
+    solo.fit(X, y, eval_set=[(X, y), tuple(part.compute() for part in held)], eval_names=["a", "b"])
+    assert fitted.evals_result_ == solo.evals_result_ and list(solo.evals_result_) == ["a", "b"]
+    assert fitted.model_ == solo.model_
+
+
+def test_going_on_from_a_model(client: Client, tmp_path: Path) -> None:
+    X = table(300, 3, 4)
+    y = signal(X, 4)
+    start = bg.BitGroveRegressor(n_estimators=3).fit(X + 0.2, y)
+    start.save_model(tmp_path / "start")
+    solo = bg.BitGroveRegressor(n_estimators=4).fit(X, y, init_model=start)
+    blocks = in_blocks(X, [0, 100]), in_blocks(y, [0, 100])
+    for given in (start, start.model_, tmp_path / "start"):
+        fitted = bgd.BitGroveRegressor(n_estimators=4, client=client)
+        assert fitted.fit(*blocks, init_model=given).model_ == solo.model_
+    for wrong in ({"warm_start": True}, {"validation_fraction": 0.1}):
+        with pytest.raises(ParameterError, match="not supported on Dask"):
+            bgd.BitGroveRegressor(**wrong, client=client).fit(*blocks)
 
 
 def test_the_current_client_is_used(client: Client) -> None:

@@ -26,20 +26,25 @@ from bitgrove.callbacks import checkpoint
 from bitgrove.errors import BitgroveError, DataError, ParameterError
 from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
 from bitgrove.model.model import load
+from bitgrove.objectives import OBJECTIVES
 from bitgrove.params import PARAMETERS
 
 ESTIMATORS = {
-    BitGroveClassifier: {"binary", "multiclass"},
-    BitGroveRegressor: {"regression"},
-    BitGroveRanker: {"lambdarank"},
+    BitGroveClassifier: {name for name, o in OBJECTIVES.items() if o.is_classifier} | {"custom"},
+    BitGroveRegressor: {
+        name for name, o in OBJECTIVES.items() if not o.is_classifier and not o.needs_queries
+    },
+    BitGroveRanker: {name for name, o in OBJECTIVES.items() if o.needs_queries},
 }
-CHOSEN_BY_THE_ESTIMATOR = {"objective", "num_class"}
 
 
 def fit(cls: type, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     """A small fitted estimator; keyword arguments go to fit or to __init__, wherever they fit."""
     fit_names = set(inspect.signature(cls.fit).parameters)
     for_fit = {name: kwargs.pop(name) for name in list(kwargs) if name in fit_names}
+    if cls is BitGroveRanker:
+        sizes = ["group", *(["eval_group"] if "eval_set" in for_fit else [])]
+        for_fit = {**{name: [len(y)] for name in sizes}, **for_fit}
     return cls(**{"n_estimators": 5, "n_jobs": 1, **kwargs}).fit(X, y, *args, **for_fit)
 
 
@@ -63,27 +68,33 @@ def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
+class OneQuery(BitGroveRanker):
+    """scikit-learn's checks know no queries: all rows are one."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        return super().fit(X, y, sample_weight, qid=np.zeros(np.asarray(y).size))
+
+
 @pytest.mark.parametrize(
     "check",
     [
         pytest.param(check, id=check.func.__name__)
-        for _, check in estimator_checks_generator(BitGroveRanker())
+        for _, check in estimator_checks_generator(OneQuery())
         # A row twice in a query changes everyone's rank: that is not the same as a weight of 2.
         if "sample_weight_equivalence" not in check.func.__name__
     ],
 )
 def test_scikit_learn_conventions_of_the_ranker(check: Any) -> None:
-    check(BitGroveRanker(n_jobs=1))
+    check(OneQuery(n_jobs=1))
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_signature_is_the_table(cls: type) -> None:
-    expected = {
-        p.name: p.default
-        for p in PARAMETERS
-        if p.name not in CHOSEN_BY_THE_ESTIMATOR and set(p.objectives) & ESTIMATORS[cls]
-    }
-    expected["importance_type"] = "gain"
+    shown = [p for p in PARAMETERS if p.type != "callable"]
+    expected = {p.name: p.default for p in shown if set(p.objectives) & ESTIMATORS[cls]}
+    expected |= {"importance_type": "gain", "warm_start": False, "validation_fraction": None}
+    if cls is BitGroveClassifier:
+        expected["class_weight"] = None
     signature = inspect.signature(cls).parameters
     assert {name: p.default for name, p in signature.items()} == expected
     assert list(signature) == list(expected)

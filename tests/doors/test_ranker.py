@@ -42,13 +42,17 @@ def test_ranker_takes_sizes_or_ids(queries: Any) -> None:
         return str(fit(X, y, **queries).model_.digest())
 
     assert digest(group=[15] * 40) == digest(group=np.full(40, 15)) == digest(qid=qid)
-    assert digest(qid=qid) == digest(qid=names) != digest() == digest(group=[600])
+    assert digest(qid=qid) == digest(qid=names) != digest(group=[600])
 
 
 def test_ranker_mistakes(queries: Any) -> None:
     X, y, qid = queries
     with pytest.raises(DataError, match=r"either group .* or qid"):
         fit(X, y, group=[600], qid=qid)
+    with pytest.raises(DataError, match=r"either group .* or qid .* neither was given"):
+        fit(X, y)
+    with pytest.raises(DataError, match=r"either eval_group .* neither was given"):
+        fit(X, y, qid=qid, eval_set=(X[:15], y[:15]))
     with pytest.raises(DataError, match="must be adjacent"):
         fit(X, y, qid=np.arange(600) % 40)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
@@ -71,7 +75,7 @@ def test_ranker_eval_sets(queries: Any) -> None:
     one = curves(eval_set=held, eval_group=sizes)
     assert one == curves(eval_set=[held], eval_group=[sizes])
     assert one == curves(eval_set=held, eval_qid=qid[450:])
-    assert one != curves(eval_set=held) == curves(eval_set=held, eval_group=[150])
+    assert one != curves(eval_set=held, eval_group=[150])
     two = curves(eval_set=[held, held], eval_group=[sizes, None], eval_qid=[None, qid[450:]])
     assert two == one + one
     assert one[0]["ndcg@5"][-1] > 0.8

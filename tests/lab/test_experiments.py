@@ -181,8 +181,8 @@ def test_the_list_names_every_experiment_benchmark_and_dataset(
         ("table2", ["year"]), ("table3", ["higgs"]), ("fig4", ["criteo"]), ("fig5", ["letor"]),
         ("fig6", ["higgs"]), ("fig7", ["year"]), ("fig8", ["higgs"]), ("bounds", ["year"]),
         ("zeros", ["letor"]), ("auto", ["higgs"]), ("tails", []), ("full_size", ["year"]),
-        ("row_sweep", ["year"]),
-        ("accuracy", ["multiclass_like"]),
+        ("row_sweep", ["year"]), ("accuracy", ["multiclass_like"]),
+        ("defaults", ["wine", "tiny_ranking"]), ("ranking_bits", ["tiny_ranking"]),
     ],
 )  # fmt: skip
 def test_the_command_writes_a_table_a_page_and_a_picture(

@@ -95,7 +95,8 @@ def test_num_iteration() -> None:
     np.testing.assert_array_equal(model.predict_raw(X, num_iteration=np.int64(1)), expected)
     np.testing.assert_array_equal(model.predict_raw(X, num_iteration=3), model.predict_raw(X))
     assert model.predict_leaf(X, num_iteration=2).shape == (5, 2)
-    for wrong in (-1, 4, True, 1.0, "1"):
+    np.testing.assert_array_equal(model.predict_raw(X, num_iteration=-1), model.predict_raw(X))
+    for wrong in (-2, 4, True, 1.0, "1"):
         with pytest.raises(ParameterError, match=r"num_iteration="):
             model.predict(X, num_iteration=wrong)  # type: ignore[arg-type]
 
@@ -150,7 +151,7 @@ def test_n_jobs_does_not_change_predictions(n_jobs: int | None) -> None:
     np.testing.assert_array_equal(leaves, model.predict_leaf(rows, n_jobs=1))
 
 
-@pytest.mark.parametrize("n_jobs", [0, -2, True, 1.5, "all"])
+@pytest.mark.parametrize("n_jobs", [True, 1.5, "all"])
 def test_wrong_n_jobs(n_jobs: Any) -> None:
     with pytest.raises(ParameterError, match="n_jobs="):
         make_model().predict(X, n_jobs=n_jobs)
@@ -166,8 +167,8 @@ def test_rows_must_fit_the_model() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"objective": "huber"}, "objective 'huber' is unknown"),
-        ({"base_score": [0.0, 1.0]}, "with 2 outputs"),
+        ({"objective": "nope"}, "objective 'nope' is unknown"),
+        ({"objective": "lambdarank", "base_score": [0.0, 1.0]}, "with 2 outputs"),
         ({"base_score": [[0.0]]}, "one dimension"),
         ({"objective": "multiclass", "base_score": [0.0]}, "with 1 outputs"),
         ({"objective": "multiclass", "base_score": [0.0, 0.0]}, "3 trees cannot be shared by 2"),

@@ -73,6 +73,7 @@ def test_a_file_of_version_1_is_read() -> None:
     chosen = {"objective": "binary", "n_estimators": 3, "num_leaves": 4, "learning_rate": 0.3}
     expected_params = {**VERSION_1_DEFAULTS, **chosen, "eval_metric": ["auc", "logloss"]}
     assert {name: model.params[name] for name in VERSION_1_DEFAULTS} == expected_params
+    assert model.params["max_delta_step"] == 0.0  # it did not exist: leaves were not bounded
 
 
 def test_it_is_written_in_the_present_version() -> None:

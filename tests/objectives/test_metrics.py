@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from cases import signal, table
 N = 400
 GAINS = 2.0 ** np.arange(31) - 1.0
 GROUP = np.array([1, 2, 50, 7, 40, 100, 30, 70, 60, 40])
+POSITIVE = {
+    "poisson", "poisson_deviance", "gamma", "gamma_deviance", "tweedie", "tweedie_deviance",
+    "rmsle",
+}  # fmt: skip
 WEIGHTS = ["none", "fractions", "with zeros", "1e-30 to 1e30"]
 
 
@@ -34,10 +39,15 @@ def weights(kind: str) -> NDArray[np.float64]:
 def data(metric: str, weight: str = "none", ties: bool = False) -> EvalData:
     """Random labels and predictions that fit the metric; ties leave few distinct predictions."""
     rng = np.random.default_rng(2)
-    judges = make_metric(metric).judges
+    judges = make_metric(metric).judges[0]
     if judges == "probability":
         label = rng.integers(0, 2, N).astype(float)
         prediction = np.clip(0.4 * label + rng.uniform(0, 0.6, N), 1e-9, 1.0)
+        if metric == "cross_entropy":
+            label = rng.uniform(size=N)
+    elif metric in POSITIVE:
+        label = rng.exponential(size=N) * (rng.random(N) < 0.7 if "gamma" not in metric else 1.0)
+        prediction = rng.exponential(size=N) + 0.1
     elif judges == "value":
         label = 100 * rng.normal(size=N)
         prediction = label + rng.standard_t(2, size=N)
@@ -59,6 +69,10 @@ def value(metric: str, d: EvalData, comm: Comm | None = None) -> float:
 def expected(metric: str, d: EvalData) -> float:
     """What scikit-learn says."""
     y, p, w = d.label, d.prediction, d.weight
+
+    def mean(terms: NDArray[np.float64]) -> float:
+        return float(np.average(terms, weights=w))
+
     functions: dict[str, Any] = {
         "auc": lambda: sk.roc_auc_score(y, p, sample_weight=w),
         "logloss": lambda: sk.log_loss(y, p, sample_weight=w),
@@ -68,8 +82,52 @@ def expected(metric: str, d: EvalData) -> float:
         "multi_logloss": lambda: sk.log_loss(y, p, sample_weight=w, labels=range(4)),
         "multi_error": lambda: 1.0 - sk.accuracy_score(y, p.argmax(axis=1), sample_weight=w),
         "ndcg": lambda: sklearn_ndcg(d, 10),
+        "average_precision": lambda: sk.average_precision_score(y, p, sample_weight=w),
+        "brier": lambda: sk.brier_score_loss(y, p, sample_weight=w),
+        "cross_entropy": lambda: mean(-(y * np.log(p) + (1 - y) * np.log1p(-np.minimum(p, 1)))),
+        "accuracy": lambda: sk.accuracy_score(y, p > 0.5, sample_weight=w),
+        "balanced_accuracy": lambda: sk.balanced_accuracy_score(y, p > 0.5, sample_weight=w),
+        "f1": lambda: sk.f1_score(y, p > 0.5, sample_weight=w),
+        "kappa": lambda: sk.cohen_kappa_score(y, p > 0.5, sample_weight=w),
+        "mse": lambda: sk.mean_squared_error(y, p, sample_weight=w),
+        "rmsle": lambda: sk.root_mean_squared_log_error(y, p, sample_weight=w),
+        "r2": lambda: sk.r2_score(y, p, sample_weight=w),
+        "mape": lambda: mean(abs(y - p) / np.maximum(abs(y), 1)),
+        "quantile": lambda: sk.mean_pinball_loss(y, p, alpha=0.9, sample_weight=w),
+        "expectile": lambda: mean(np.where(p > y, 0.1, 0.9) * (y - p) ** 2),
+        "huber": lambda: mean(
+            np.where(abs(y - p) < 0.9, (y - p) ** 2 / 2, 0.9 * (abs(y - p) - 0.45))
+        ),
+        "fair": lambda: mean(abs(y - p) - np.log1p(abs(y - p))),
+        "poisson": lambda: mean(p - y * np.log(p)),
+        "poisson_deviance": lambda: sk.mean_poisson_deviance(y, p, sample_weight=w),
+        "gamma": lambda: mean(y / p + np.log(p)),
+        "gamma_deviance": lambda: sk.mean_gamma_deviance(y, p, sample_weight=w),
+        "tweedie": lambda: mean(2 * np.sqrt(p) + 2 * y / np.sqrt(p)),
+        "tweedie_deviance": lambda: sk.mean_tweedie_deviance(y, p, power=1.5, sample_weight=w),
+        "map": lambda: of_queries(d, average_precision_at_10),
+        "precision": lambda: of_queries(d, lambda hits: hits[:10].sum() / 10),
+        "mrr": lambda: of_queries(
+            d, lambda hits: max([*hits[:10] / np.arange(1, 11)[: len(hits)]])
+        ),
     }
     return float(functions[metric]())
+
+
+def of_queries(d: EvalData, value_of: Callable[[NDArray[np.bool_]], float]) -> float:
+    """The mean over queries of a value of their rows, relevant or not, from the top rank down."""
+    values = []
+    for rows in np.split(np.arange(N), np.cumsum(GROUP)[:-1]):
+        order = np.argsort(-d.prediction[rows], kind="stable")
+        values.append(value_of(d.label[rows][order] > 0))
+    return float(np.mean(values))
+
+
+def average_precision_at_10(hits: NDArray[np.bool_]) -> float:
+    if not hits.any():
+        return 1.0
+    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+    return float((precision * hits)[:10].sum() / min(hits.sum(), 10))
 
 
 def sklearn_ndcg(d: EvalData, k: int) -> float:
@@ -164,7 +222,7 @@ def shard(d: EvalData, rank: int, size: int, by_query: bool) -> EvalData:
 @pytest.mark.parametrize("metric", NAMES)
 def test_the_same_bits_on_any_number_of_ranks(metric: str, weight: str) -> None:
     d = data(metric, weight, ties=metric == "auc")
-    by_query = make_metric(metric).judges == "ranking score"
+    by_query = "ranking score" in make_metric(metric).judges
     solo = value(metric, d)
     for size in (1, 2, 3, 5):
 
@@ -197,11 +255,14 @@ def test_ranks_without_positives_or_without_weight(metric: str) -> None:
 
 def test_directions_and_names() -> None:
     higher = {name for name in NAMES if make_metric(name).higher_is_better}
-    assert higher == {"auc", "ndcg"}
+    assert higher == {
+        "auc", "ndcg", "average_precision", "accuracy", "balanced_accuracy", "f1", "kappa", "r2",
+        "map", "precision", "mrr",
+    }  # fmt: skip
     assert [make_metric(n).name for n in ("ndcg", "ndcg@3", "auc")] == ["ndcg@10", "ndcg@3", "auc"]
     for name, metric in METRICS.items():
         assert judged_by(metric()), f"no objective makes predictions that {name} judges"
-        assert all(make_metric(synonym).name == name for synonym in metric.synonyms)
+        assert all(make_metric(synonym).base_name == name for synonym in metric.synonyms)
     with pytest.raises(ValueError, match="'auc' is taken"):
         register(METRICS["auc"])
 

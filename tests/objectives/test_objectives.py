@@ -116,7 +116,9 @@ def test_gradients_are_derivatives(objective: str, sigmoid: float, weight: Any) 
     for k in range(n_outputs):
         shift = np.zeros_like(scores)
         shift[k] = step
-        up, here, down = (rules.losses(scores + d, LABELS[objective]) for d in (shift, 0, -shift))
+        up, here, down = (
+            np.ravel(rules.losses(scores + d, LABELS[objective])) for d in (shift, 0, -shift)
+        )
         np.testing.assert_allclose(grad[k], w * (up - down) / (2 * step), rtol=1e-4, atol=1e-6)
         if hess is not None:
             curve = factor * w * (up - 2 * here + down) / step**2

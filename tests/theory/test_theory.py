@@ -252,7 +252,7 @@ def test_suggest_bits_looks_at_the_worst_tree() -> None:
     y = 40.0 * (X[:, 0] > 0) + 0.3 * np.sin(3 * X[:, 1]) + 0.3 * rng.normal(size=8000)
     data = bg.Dataset(X, y)
     params = {"objective": "regression", "n_estimators": 60, "num_leaves": 8}
-    model = bg.train({**params, "gradient_bits": None}, data)
+    model = bg.train({**params, "gradient_bits": None, "gradient_scale": "max"}, data)
     found = theory.suggest_bits(model, data=data)
     pooled = theory.measure_split_regret(model, data, 2, iterations=[0, 15, 30, 44, 59])
     assert pooled.regret() < 0.05 < 0.1 < found.regrets[2] and found.bits is not None

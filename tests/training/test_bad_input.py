@@ -109,7 +109,8 @@ TARGETS = {
     "complex": (Y + 1j, "[Cc]omplex"),
     "short": (Y[:-1], "59"),
     "long": (np.append(Y, 1.0), "61"),
-    "two columns": (np.column_stack([Y, Y]), r"\(60, 2\)"),
+    "three dimensions": (np.zeros((60, 2, 2)), r"\(60, 2, 2\)|dim 3"),
+    "no columns": (np.zeros((60, 0)), r"\(60, 0\)"),
     "a number": (1.0, "shape"),
     "objects": (changed(Y, {}, object), "not 'dict'|numbers"),
 }
@@ -206,7 +207,7 @@ def test_labels_that_do_not_fit_the_objective(kind: str) -> None:
 
 
 PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
-    "unknown objective": ({"objective": "poisson"}, "objective='poisson': must be one of 'binary'"),
+    "unknown objective": ({"objective": "nope"}, "objective='nope': must be one of 'binary'"),
     "no objective": ({"objective": None}, "objective: must be given"),
     "unknown name": ({"num_leafs": 7}, "unknown parameter 'num_leafs'; did you mean 'num_leaves'"),
     "leaves": ({"num_leaves": 1}, "num_leaves=1: must be an integer >= 2"),
@@ -330,7 +331,6 @@ def test_names_of_validation_sets() -> None:
         ([], "0 names for 2 sets"),
         ("ab", "1 names for 2 sets"),
         (["a", "a"], "must differ"),
-        (["a", "training"], "'training' is reserved"),
     ]
     for names, message in wrong:
         with pytest.raises(ValueError, match=message):
@@ -351,4 +351,8 @@ def test_early_stopping_without_validation_data() -> None:
         with pytest.raises(ValueError, match="early stopping rounds must be an integer"):
             bg.early_stopping(rounds)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="period must be an integer"):
-        bg.log_evaluation(0)
+        bg.log_evaluation(2.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="min_delta must be"):
+        bg.early_stopping(2, min_delta=-1.0)
+    with pytest.raises(ValueError, match="are the same"):
+        bg.early_stopping(2, stopping_rounds=3)

@@ -160,16 +160,14 @@ def test_the_training_set_never_stops() -> None:
     valid = part(300, 400)
     params = {**OVERFIT, "early_stopping_rounds": 4}
     expected = bg.train(params, train_set, valid_sets=valid)
-    # Named whatever: it is "training". Placed first, it would decide if it counted.
+    # Whatever it is called. Placed first, it would decide if it counted.
     model = bg.train(params, train_set, valid_sets=[train_set, valid], valid_names=["x", "v"])
-    assert list(evals(model)) == ["training", "v"]
+    assert list(evals(model)) == ["x", "v"]
     assert model.to_bytes() == expected.to_bytes()
-    training = evals(model)["training"]["logloss"]
+    training = evals(model)["x"]["logloss"]
     assert training == sorted(training, reverse=True) and len(set(training)) == len(training)
-    named = bg.train(
-        params, train_set, valid_sets=[train_set, valid], valid_names=["training", "v"]
-    )
-    assert evals(named) == evals(model)
+    unnamed = bg.train(params, train_set, valid_sets=[train_set, valid])
+    assert evals(unnamed) == {"training": evals(model)["x"], "valid_1": evals(model)["v"]}
     with pytest.raises(ValueError, match="names must differ"):
         bg.train(params, train_set, valid_sets=[train_set, train_set, valid])
 
@@ -211,10 +209,15 @@ def test_log_evaluation_prints_to_stderr(capsys: pytest.CaptureFixture[str]) -> 
     assert [line.split()[0] for line in err.splitlines()] == ["[2]", "[4]"]
     assert err.splitlines()[0] == f"[2]  valid_0 logloss: {value:.6g}"
     bg.train({**params, "verbosity": 1}, part(0, 300), valid_sets=part(300, 400))
-    assert len(capsys.readouterr().err.splitlines()) == 5
+    *lines, summary = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5 and summary.startswith("300 rows, <bitgrove.Model binary: 5 iterations")
     bg.train(params, part(0, 300), valid_sets=part(300, 400))
-    bg.train({**params, "verbosity": 1}, part(0, 300))  # nothing to evaluate
+    bg.train(params, part(0, 300), valid_sets=part(300, 400), callbacks=[bg.log_evaluation(0)])
     assert capsys.readouterr() == ("", "")
+    bg.train({**params, "verbosity": 1}, part(0, 300))  # nothing to evaluate
+    assert capsys.readouterr().err.startswith("300 rows, <bitgrove.Model")
+    bg.train({**params, "verbose": 2}, part(0, 300), valid_sets=part(300, 400))
+    assert len(capsys.readouterr().err.splitlines()) == 3
 
 
 def test_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:

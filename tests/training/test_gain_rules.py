@@ -50,7 +50,7 @@ def least_weight_told(params: TrainParams, hess: np.ndarray) -> tuple[float, flo
     quantized = quantize(backend, gradients, params, 1, booster.runs, SoloComm())
     grower = Grower(backend, booster.matrix, params, SoloComm(), 64)
     sample = TreeSample(np.arange(200, dtype=np.int32), np.ones(2, dtype=np.uint8))
-    grower.grow(quantized, sample, WidthPlan(quantized), 200)
+    grower.grow(quantized, sample, WidthPlan(quantized, 200), 200)
     return told[0]["min_child_hess"], quantized.hess_scale
 
 
@@ -88,7 +88,7 @@ def test_least_integer_hessian(
         max_depth=-1,
         min_child_samples=samples,
         min_child_hess=least_hess,
-        widths=WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 0, 0, 0)).limits,
+        widths=WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 0, 0, 0), 1).limits,
     )
     books.start(grad=-7, hess=hess, all_rows=(n_rows - 9, 9), local_rows=(n_rows, 0))
     plan = books.next_search()

@@ -147,7 +147,7 @@ def frontier_replay(
     bottom) rows, so that (begin, rows) tells which node it is.
     """
     depth = 6
-    widths = WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 2**40, 2**40, 0))
+    widths = WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 2**40, 2**40, 0), 2**40)
     frontier = frontier_class(
         n_slots=n_slots,
         num_leaves=n_splits + 1,

@@ -27,18 +27,12 @@ WIDE_LIMITS = [(2**15 - 1, 1), (2**15 - 1, 2**15 - 1), (2**23 - 1, 2**24 - 2), (
 def plan_of(
     grad_limit: int, hess_limit: int, abs_grad_sum: int | None = None, hess_sum: int | None = None
 ) -> WidthPlan:
-    """A plan from the limits; by default the sums are those of very many rows at the limit."""
+    """A plan from the limits and sums of rows at the limit, by default of very many."""
+    abs_grad = MANY_ROWS * grad_limit if abs_grad_sum is None else abs_grad_sum
+    hess = MANY_ROWS * hess_limit if hess_sum is None else hess_sum
+    n_rows = max(abs_grad // grad_limit, hess // hess_limit)
     return WidthPlan(
-        QuantizedGradients(
-            None,
-            1.0,
-            1.0,
-            grad_limit,
-            hess_limit,
-            MANY_ROWS * grad_limit if abs_grad_sum is None else abs_grad_sum,
-            MANY_ROWS * hess_limit if hess_sum is None else hess_sum,
-            0,
-        )
+        QuantizedGradients(None, 1.0, 1.0, grad_limit, hess_limit, abs_grad, hess, 0), n_rows
     )
 
 
@@ -113,7 +107,7 @@ def test_the_limit_is_tight(limits: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("limits", LIMITS + WIDE_LIMITS)
 def test_one_row_past_the_limit_takes_a_wider_total(limits: tuple[int, int]) -> None:
-    plan = WidthPlan(QuantizedGradients(None, 1.0, 1.0, *limits, 2**80, 2**80, 0))
+    plan = WidthPlan(QuantizedGradients(None, 1.0, 1.0, *limits, 2**80, 2**80, 0), MANY_ROWS)
     for width, wider in ((16, 32), (32, 64)):
         n = plan.rows_that_fit(width)
         if n > plan.rows_that_fit(width // 2):
@@ -241,8 +235,34 @@ def test_wide_integers_in_64_bits(sign: int, packing: bool) -> None:
 
 
 def test_kernels_overflow_past_the_limit() -> None:
-    """The proof is needed: one row more than fits does overflow an 8-bit accumulator."""
+    """The proof is needed: where a quarter of the rows said to fit does not, 8 bits overflow."""
     n = plan_of(3, 6).rows_that_fit(8)
-    assert built_sum(3, 6, n, (8, 16, n), True) == (3 * n, 6 * n)
-    assert built_sum(3, 6, n + 1, (8, 16, n + 1), True) != (3 * (n + 1), 6 * (n + 1))
-    assert built_sum(3, 6, n + 1, (8, 16, n), True) == (3 * (n + 1), 6 * (n + 1))
+    for n_rows in (n, n + 1, 10 * n):
+        assert built_sum(3, 6, n_rows, (8, 16, n), True) == (3 * n_rows, 6 * n_rows)
+    n_rows = n + 1
+    assert built_sum(3, 6, n_rows, (8, 16, 4 * n_rows), True) != (3 * n_rows, 6 * n_rows)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(1, 127),
+    st.integers(1, 254),
+    st.integers(1, 6000),
+    st.sampled_from([1, 2, 3, 4, 5, 64, 256]),
+    st.integers(0, 2**32),
+)
+def test_kernels_watch_the_real_sums(
+    grad: int, hess: int, n_rows: int, block: int, seed: int
+) -> None:
+    """Any rows within the limits: a narrow accumulator never overflows, however many it takes."""
+    fitting = plan_of(grad, hess).rows_that_fit(16)
+    rng = np.random.default_rng(seed)
+    share = rng.random()
+    grads = rng.integers(-grad, grad + 1, n_rows) * (rng.random(n_rows) < share)
+    hessians = rng.integers(0, hess + 1, n_rows)
+    backend = cpu(2)
+    pool = dirty_pool(backend, one_bin(n_rows).cpu, 1)
+    step = (0, n_rows, 0, 16, 32, min(block, fitting))
+    listed = np.arange(n_rows, dtype=np.int32)
+    build(backend, pool, pack_rows(grads, hessians, 8), listed, step)
+    assert read_slot(pool, 0, 32, 1)[0] == (grads.sum(), hessians.sum())

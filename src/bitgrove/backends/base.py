@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+U32 = NDArray[np.uint32]
 Sample = tuple[int, int]  # (key, threshold): a row is in iff row_hash(key, id) < threshold
 
 
@@ -225,6 +226,18 @@ class TreeWork(ABC):
         """-soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature; and H."""
 
     @abstractmethod
+    def leaf_digits(self, keys: Any, weights: Any, prefixes: U32, shift: int) -> I64:
+        """(n_leaves, 256): the weight of each next digit of the keys of a leaf's rows.
+
+        Of keys that begin with the leaf's prefix: the digit is key >> shift & 255, the prefix what
+        is above it. weights: int64 of each row, None: one. Keys are those of residual_keys.
+        """
+
+    @abstractmethod
+    def next_keys(self, keys: Any, lower: U32) -> U32:
+        """Of each leaf the least key of its rows above `lower`; 2^32 - 1 where there is none."""
+
+    @abstractmethod
     def add_tree(self, scores: Any, tree: Tree) -> None:
         """Adds the finished tree to the scores of all rows, sampled or not."""
 
@@ -254,9 +267,12 @@ class TreeWork(ABC):
 class Targets(NamedTuple):
     """What the scores are compared with, on the device; made once per training."""
 
-    label: Any
+    label: Any  # of each row, or (n_outputs, n_rows)
     weight: Any  # None: one for every row
     tables: tuple[Any, ...]  # the objective's own, in its order
+
+    def label_of(self, output: int) -> Any:
+        return self.label if self.label.ndim == 1 else self.label[output]
 
 
 class OutputGradients(NamedTuple):
@@ -314,6 +330,9 @@ class Backend(Protocol):
     ) -> Gradients:
         """The objective's gradients, times the weights, with their bounds."""
 
+    def residual_keys(self, scores: Any, label: Any) -> Any:
+        """float32(label - score) of each row of one output, as uint32 keys of the same order."""
+
     def quantize(self, grad: Any, hess: Any, rounding: Rounding, runs: RowRuns) -> PackedRows:
         """Integers of one output; hess None: the count is the hessian."""
 
@@ -339,4 +358,5 @@ def make_targets(
 ) -> Targets:
     """Labels, weights and the objective's tables, sent to the device."""
     tables = tuple(backend.upload(table) for table in objective.tables(label, group))
-    return Targets(backend.upload(label), backend.upload(weight), tables)
+    labels = objective.output_labels(label)
+    return Targets(backend.upload(labels), backend.upload(weight), tables)

@@ -24,8 +24,9 @@ from bitgrove.backends.base import (
     TreeInputs,
 )
 from bitgrove.backends.core_tree import CoreTree
+from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
-from bitgrove.backends.losses import loss_kernel
+from bitgrove.backends.losses import loss_parts
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, ROW_TYPES, Records
@@ -127,28 +128,36 @@ class CpuBackend:
     def gradients(
         self, objective: Objective, scores: Array, targets: Targets, count_magnitudes: bool = False
     ) -> Gradients:
-        kernel = loss_kernel(objective)
+        if objective.family == "given":
+            return host_gradients(objective, scores, targets, count_magnitudes)
         grad = self.buffer("grad", scores.shape, np.float32)
         hess = self.buffer("hess", scores.shape, np.float32)
         tops = np.empty((len(scores), 2), dtype=np.uint32)
-        _core.gradients(
-            loss=kernel.name,
-            scores=scores,
-            label=targets.label,
-            weight=targets.weight,
-            tables=targets.tables,
-            parameters=kernel.parameters,
-            grad=grad,
-            hess=hess,
-            tops=tops,
-            n_threads=self.n_threads,
-            simd=self.simd,
-        )
+        for part in loss_parts(objective, len(scores)):
+            rows = slice(part.first, part.last)
+            _core.gradients(
+                loss=part.kernel,
+                scores=scores[rows],
+                label=targets.label_of(part.first),
+                weight=targets.weight,
+                tables=targets.tables,
+                parameters=part.parameters,
+                grad=grad[rows],
+                hess=hess[rows],
+                tops=tops[rows],
+                n_threads=self.n_threads,
+                simd=self.simd,
+            )
         kept = None if objective.constant_hessian(targets.weight) else hess
         if kept is None:
             tops[:, 1] = 0
         counts = self._counts(grad, kept) if count_magnitudes else None
         return Gradients(grad, kept, tops, counts)
+
+    def residual_keys(self, scores: Array, label: Array) -> Array:
+        keys = self.buffer("residual keys", scores.shape, np.uint32)
+        _core.residual_keys(scores, label, keys, self.n_threads, self.simd)
+        return keys
 
     def _counts(self, grad: Array, hess: Array | None) -> I64:
         counts = np.zeros((len(grad), 2, MAGNITUDE_BUCKETS), dtype=np.int64)
@@ -255,6 +264,20 @@ class CpuTreeWork(CoreTree):
     def leaf_sums(self, grad: Array, hess: Any, units: tuple[float, float]) -> Records:
         how = (self._backend.n_threads, self._backend.simd)
         found: Records = _core.leaf_sums(self._leaf_of, self._n_leaves, grad, hess, *units, *how)
+        return found
+
+    def leaf_digits(
+        self, keys: Array, weights: Any, prefixes: NDArray[np.uint32], shift: int
+    ) -> I64:
+        found = np.empty((self._n_leaves, 256), dtype=np.int64)
+        leaves = (self._leaf_of, self._n_leaves)
+        _core.leaf_digits(*leaves, keys, weights, prefixes, shift, found, self._backend.n_threads)
+        return found
+
+    def next_keys(self, keys: Array, lower: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        found = np.empty(self._n_leaves, dtype=np.uint32)
+        leaves = (self._leaf_of, self._n_leaves)
+        _core.next_keys(*leaves, keys, lower, found, self._backend.n_threads)
         return found
 
     def add_tree(self, scores: Array, tree: Tree) -> None:

@@ -62,7 +62,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, MemoryError) and not isinstance(error, BitgroveError):
         return "out of memory", 2
     if isinstance(error, (BitgroveError, ImportError)):
-        return str(error), 2
+        return str(error).replace("\n-", ""), 2  # several problems, in one line
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error), 2
     hint = "set BITGROVE_DEBUG=1 for the traceback and please report it"
@@ -290,6 +290,9 @@ def _parse_value(parameter: Parameter, text: str) -> object:
             return int(text)
         if parameter.type == "float":
             return float(text)
+        if parameter.type == "schedule":
+            rates = [float(item) for item in text.split(",")]
+            return rates if len(rates) > 1 else rates[0]
         if parameter.type == "floats":
             return [float(item) for item in text.split(",")]
     except ValueError:

@@ -180,7 +180,8 @@ def _add_train_options(parser: _Parser) -> None:
     )  # fmt: skip
     groups: dict[str, Any] = {}
     for parameter in PARAMETERS:
-        if parameter.name == "progress":  # has its own option above
+        # One has its own option above; a function cannot be written in a shell.
+        if parameter.name == "progress" or parameter.type == "callable":
             continue
         if parameter.group not in groups:
             title = f"training parameters: {parameter.group.lower()}"
@@ -192,7 +193,9 @@ def _add_table_parameter(group: Any, parameter: Parameter) -> None:
     kind = {"choice": "|".join(parameter.choices), "metrics": "NAME,NAME", "floats": "X,Y,..."}
     first_sentence = re.split(r"\.(?: (?=[A-Z`])|$)", parameter.doc)[0]
     summary = first_sentence.replace("`", "").replace("%", "%%")
-    default = str(parameter.default).lower() if parameter.default is None else parameter.default
+    default = parameter.default
+    if default is None or isinstance(default, tuple):
+        default = "none" if default is None else ",".join(map(str, default))
     group.add_argument(
         f"--{parameter.name}",
         metavar=kind.get(parameter.type, parameter.type.upper()),

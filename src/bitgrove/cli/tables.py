@@ -182,6 +182,11 @@ def class_codes(
     With `classes` given (those of the training data), any other value is a DataError.
     """
     given = _complete(column(table, name), name)
+    if "binary" in str(given.type):
+        raise DataError(
+            f"column {name!r} holds text that is not UTF-8; convert the file, for example with "
+            "iconv -f latin1 -t utf-8"
+        )
     values = given.to_numpy()
     if values.dtype == object:
         values = values.astype(str)

@@ -7,7 +7,7 @@ with names. Columns on a GPU stay there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -15,9 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from bitgrove.arithmetic.limits import MAX_MAGNITUDE, MIN_WEIGHT
 from bitgrove.data.device_tables import device_table, is_on_gpu, on_host, take_rows
-from bitgrove.errors import DataError, DataTypeError
+from bitgrove.data.given_rows import Queries
+from bitgrove.data.given_values import (
+    as_array,
+    as_numbers,
+    checked_group,
+    checked_label,
+    checked_scores,
+    checked_weight,
+)
+from bitgrove.data.lazy_tables import collected
+from bitgrove.errors import DataError, Problems
 
 Column = NDArray[Any]
 # Parts of the names of column types that are not numbers, or not real ones.
@@ -35,6 +44,8 @@ def default_names(n_features: int) -> list[str]:
 
 def column_names(X: Any) -> list[str] | None:
     """Names of a data frame or Arrow table; None for tables without names."""
+    if isinstance(X, Dataset):
+        return X.feature_names
     if hasattr(X, "column_names"):
         return [str(name) for name in X.column_names]
     if hasattr(X, "columns") and not hasattr(X, "toarray"):
@@ -46,8 +57,14 @@ class Dataset:
     """A table with labels, ready to be binned by train().
 
     X: (n_rows, n_features) numbers; NaN and nulls are missing values. A rank's shard may have none.
-    label: one number per row. weight: non-negative; rows of weight zero are left out of training.
-    group: number of rows of each query, in row order (ranking).
+    label: one number per row, or several columns of them.
+    weight: non-negative; rows of weight zero are left out of training.
+    group: number of rows of each query, in row order (ranking); or qid: a query id for each row.
+    init_score: scores that training starts from, one per row (and output), instead of a constant;
+    predictions do not hold them. XGBoost `base_margin`.
+    feature_names (LightGBM `feature_name`): of a table without names, or instead of its own.
+    reference: another Dataset of the same features, whose names and bins this one shares.
+    free_raw_data: understood, but the columns are kept.
     """
 
     def __init__(
@@ -57,15 +74,39 @@ class Dataset:
         *,
         weight: Any = None,
         group: Any = None,
+        qid: Any = None,
+        init_score: Any = None,
         feature_names: Sequence[str] | None = None,
+        feature_name: Sequence[str] | None = None,
+        reference: Dataset | None = None,
+        free_raw_data: bool = True,
     ) -> None:
-        self.columns, names = to_columns(X)
-        self.feature_names = _checked_names(feature_names, names, self.n_features)
-        self.label = None if label is None else _label(label, self.n_rows)
-        self.weight = None if weight is None else _weight(weight, self.n_rows)
-        self.group = None if group is None else _group(group, self.n_rows)
+        problems = Problems()
+        with problems.collect():
+            self.columns, found = to_columns(X)
+            names = _given_names(feature_names, feature_name)
+            self.feature_names = _checked_names(names, found, self.n_features, reference)
+        n_rows = len(self.columns[0]) if hasattr(self, "columns") else _n_rows_of(X)
+        self.label = self.weight = self.group = self.init_score = None
+        with problems.collect():
+            self.label = None if label is None else checked_label(label, n_rows)
+        with problems.collect():
+            self.weight = None if weight is None else checked_weight(weight, n_rows)
+        with problems.collect():
+            sizes = Queries(group, qid).sizes(label) if qid is not None else group
+            self.group = None if sizes is None else checked_group(sizes, n_rows)
+        with problems.collect():
+            self.init_score = None if init_score is None else checked_scores(init_score, n_rows)
+        problems.report()
+        self.reference = reference
         self.pieces: list[tuple[int, int]] | None = None
         self.binned: dict[Any, Any] = {}
+
+    def __repr__(self) -> str:
+        parts = ["label", "weight", "group", "init_score"]
+        having = [part for part in parts if getattr(self, part) is not None]
+        with_parts = f", with {', '.join(having)}" if having else ""
+        return f"<bitgrove.Dataset {self.n_rows} rows, {self.n_features} features{with_parts}>"
 
     @property
     def n_rows(self) -> int:
@@ -96,15 +137,19 @@ class Dataset:
         joined.label = _joined([d.label for d in datasets])
         joined.weight = _joined([d.weight for d in datasets])
         joined.group = _joined([d.group for d in datasets])
+        joined.init_score = _joined([d.init_score for d in datasets])
         joined.pieces = [(p, d.n_rows) for p, d in zip(positions, datasets, strict=True)]
         return joined
 
-    def with_empty_parts(self, *parts: str) -> Dataset:
-        """A copy of a dataset without rows that has the named parts, all empty."""
+    def with_empty_parts(self, shapes: Mapping[str, Sequence[int]]) -> Dataset:
+        """A copy of a dataset without rows that has the named parts, all empty.
+
+        shapes: of one row of each; () is one number.
+        """
         copied = copy(self)
-        copied.label = np.zeros(0, np.float64) if "label" in parts else self.label
-        copied.weight = np.zeros(0, np.float32) if "weight" in parts else self.weight
-        copied.group = np.zeros(0, np.int64) if "group" in parts else self.group
+        types = {"label": np.float64, "weight": np.float32, "group": np.int64}
+        for part, shape in shapes.items():
+            setattr(copied, part, np.zeros((0, *shape), types.get(part, np.float64)))
         return copied
 
     def without_zero_weights(self) -> Dataset:
@@ -115,6 +160,7 @@ class Dataset:
         kept = self._with_rows([take_rows(column, keep) for column in self.columns])
         kept.label = None if self.label is None else self.label[keep]
         kept.weight = self.weight[keep]
+        kept.init_score = None if self.init_score is None else self.init_score[keep]
         if self.group is not None:
             sizes = _sizes_kept(self.group, keep)
             kept.group = sizes[sizes > 0]
@@ -123,11 +169,30 @@ class Dataset:
             kept.pieces = [(p, int(n)) for (p, _), n in zip(self.pieces, sizes, strict=True)]
         return kept
 
+    def subset(self, rows: Sequence[int] | NDArray[Any]) -> Dataset:
+        """The listed rows, in that order, with the bins of this Dataset as their reference."""
+        taken = np.asarray(rows)
+        if taken.dtype == np.bool_:
+            taken = np.flatnonzero(taken)
+        part = self._with_rows([take_rows(column, taken) for column in self.columns])
+        part.label = None if self.label is None else self.label[taken]
+        part.weight = None if self.weight is None else self.weight[taken]
+        part.init_score = None if self.init_score is None else self.init_score[taken]
+        if self.group is not None:
+            queries = np.repeat(np.arange(len(self.group)), self.group)[taken]
+            part.group = np.asarray(Queries(qid=queries).sizes(queries), dtype=np.int64)
+        part.reference = self.reference or self
+        return part
+
+    def create_valid(self, X: Any, label: Any = None, **more: Any) -> Dataset:
+        """A Dataset of the same features; LightGBM's name of `Dataset(X, label, reference=)`."""
+        return Dataset(X, label, reference=self, **more)
+
     def _with_rows(self, columns: list[Column]) -> Dataset:
-        """The same features with other rows, whose label, weight and group the caller sets."""
+        """The same features with other rows, whose label, weight, ... the caller sets."""
         other = copy(self)
         other.columns, other.binned = columns, {}
-        other.label = other.weight = other.group = other.pieces = None
+        other.label = other.weight = other.group = other.init_score = other.pieces = None
         return other
 
 
@@ -144,6 +209,9 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 def to_columns(X: Any) -> tuple[list[Column], list[str] | None]:
     """The columns of any table, as float32 or float64, and their names if it has some."""
+    if isinstance(X, Dataset):
+        return [on_host(column) for column in X.columns], X.feature_names
+    X = collected(X)
     names = None if is_on_gpu(X) else column_names(X)
     if is_on_gpu(X):
         table = device_table(X)
@@ -163,7 +231,7 @@ def to_columns(X: Any) -> tuple[list[Column], list[str] | None]:
 
 def _array_columns(X: Any) -> list[Column]:
     table = check_array(
-        _numbers("X", X if hasattr(X, "toarray") else _array("X", X)),
+        as_numbers("X", X if hasattr(X, "toarray") else as_array("X", X)),
         accept_sparse="csc",
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,
@@ -176,43 +244,20 @@ def _array_columns(X: Any) -> list[Column]:
     return [table[:, feature] for feature in range(table.shape[1])]
 
 
-def _array(what: str, values: Any) -> NDArray[Any]:
-    if isinstance(values, np.ma.MaskedArray):
-        raise DataTypeError(f"{what} is a masked array; fill it, with NaN for missing values")
-    try:
-        return np.asarray(values)
-    except ValueError as error:  # rows of different lengths
-        raise DataError(f"{what} is not a table of numbers: {error}") from None
-
-
-def _numbers(what: str, array: Any) -> Any:
-    """The array (also a sparse one) if it holds real numbers; objects as float64."""
-    kind = array.dtype.kind
-    if kind == "c":
-        raise DataError(f"Complex data not supported: {what}")
-    if kind in "Mm":
-        raise DataTypeError(f"{what} has type {array.dtype}; numbers are needed (convert it)")
-    # NumPy would read "1.5" as a number: text is refused whatever it says.
-    if kind in "UST" or (kind == "O" and any(isinstance(x, str | bytes) for x in array.flat)):
-        raise DataError(f"{what} must hold numbers, not text")
-    if kind != "O":
-        return array
-    try:
-        return array.astype(np.float64)
-    except TypeError as error:
-        raise DataTypeError(f"{what} must hold numbers: {error}") from None
-    except ValueError as error:  # members that are arrays
-        raise DataError(f"{what} must hold numbers: {error}") from None
-
-
 def _frame_columns(X: Any, names: list[str]) -> list[Column]:
     if len(set(names)) != len(names):
         raise DataError("X has two columns of the same name")
-    if hasattr(X, "iloc"):
-        return [_numeric(name, X.iloc[:, i]) for i, name in enumerate(names)]
-    if hasattr(X, "column_names"):  # Arrow
-        return [_numeric(name, X.column(i)) for i, name in enumerate(names)]
-    return [_numeric(name, X[name]) for name in names]
+    columns: list[Column] = []
+    problems = Problems()
+    for i, name in enumerate(names):
+        with problems.collect():
+            if hasattr(X, "iloc"):
+                series = X.iloc[:, i]
+            else:
+                series = X.column(i) if hasattr(X, "column_names") else X[name]  # Arrow, polars
+            columns.append(_numeric(name, series))
+    problems.report()
+    return columns
 
 
 def _numeric(name: str, series: Any) -> Column:
@@ -225,7 +270,7 @@ def _numeric(name: str, series: Any) -> Column:
         values = series.to_numpy(dtype=wanted, na_value=np.nan)
     else:
         values = np.asarray(series)
-    values = _numbers(f"column {name!r}", values)
+    values = as_numbers(f"column {name!r}", values)
     if values.ndim != 1:
         raise DataError(f"column {name!r} has type {kind}; one number per row is needed")
     return np.asarray(values.astype(_float_type(str(values.dtype)), copy=False))
@@ -236,12 +281,36 @@ def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
     return np.float32 if kind.lower() in narrow else np.float64
 
 
+def _n_rows_of(X: Any) -> int:
+    """Of a table that cannot be used, to judge the label that came with it."""
+    shape = getattr(X, "shape", None)
+    return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else 0
+
+
+def _given_names(ours: Sequence[str] | None, lightgbm: Sequence[str] | None) -> Any:
+    if ours is not None and lightgbm is not None:
+        raise DataError("feature_names and feature_name are the same; give one of them")
+    given = ours if ours is not None else lightgbm
+    return None if isinstance(given, str) and given == "auto" else given
+
+
 def _checked_names(
-    given: Sequence[str] | None, found: list[str] | None, n_features: int
+    given: Sequence[str] | None,
+    found: list[str] | None,
+    n_features: int,
+    reference: Dataset | None,
 ) -> list[str]:
     if isinstance(given, str):
         raise DataError(f"feature_names must be a list of names, got {given!r}")
     names = [str(name) for name in given] if given is not None else found
+    if reference is not None:
+        if reference.n_features != n_features:
+            raise DataError(
+                f"X has {n_features} features, the reference has {reference.n_features}"
+            )
+        names = reference.feature_names if names is None else names
+        if names != reference.feature_names:
+            raise DataError(_name_difference(names, reference.feature_names))
     if names is None:
         return default_names(n_features)
     if len(names) != n_features:
@@ -251,53 +320,11 @@ def _checked_names(
     return names
 
 
-def _vector(values: Any, n_rows: int, name: str) -> NDArray[np.float64]:
-    array = _array(name, on_host(values))
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise DataError(f"{name} must be one-dimensional, got shape {array.shape}")
-    if len(array) != n_rows:
-        raise DataError(f"{name} has {len(array)} entries but X has {n_rows} rows")
-    vector: NDArray[np.float64] = _numbers(name, array).astype(np.float64)
-    if not np.isfinite(vector).all():
-        where = int(np.flatnonzero(~np.isfinite(vector))[0])
-        raise DataError(f"{name} contains NaN or infinity (row {where}: {vector[where]})")
-    largest = float(max(vector.max(initial=0.0), -vector.min(initial=0.0)))
-    if largest > MAX_MAGNITUDE:
-        raise DataError(f"{name} holds {largest:g}; magnitudes above 1e38 are not supported")
-    return vector
-
-
-def _label(label: Any, n_rows: int) -> NDArray[np.float64]:
-    return _vector(label, n_rows, "label")
-
-
-def _weight(weight: Any, n_rows: int) -> NDArray[np.float32]:
-    vector = _vector(weight, n_rows, "weight")
-    if (vector < 0).any():
-        raise DataError(f"weight must not be negative, got {vector.min():g}")
-    return np.where(vector < MIN_WEIGHT, 0.0, vector).astype(np.float32)
-
-
-def _group(group: Any, n_rows: int) -> NDArray[np.int64]:
-    sizes = np.asarray(on_host(group))
-    if n_rows == 0 and sizes.shape == (0,):
-        return np.zeros(0, dtype=np.int64)
-    if sizes.ndim != 1 or len(sizes) == 0 or sizes.dtype.kind not in "iu":
-        raise DataError("group must be a list of whole numbers: the rows of each query, in order")
-    if (sizes <= 0).any():
-        raise DataError(f"group sizes must be positive, got {int(sizes.min())}")
-    total = sum(sizes.tolist())  # of Python's integers: cannot wrap around
-    if total != n_rows:
-        raise DataError(f"group sizes add up to {total} but there are {n_rows} rows")
-    return sizes.astype(np.int64)
-
-
 def rows_for_prediction(X: Any, feature_names: list[str]) -> NDArray[Any]:
     """X as a C-contiguous float32/float64 table, its columns checked against the model's.
 
     On a GPU it may have any strides."""
+    X = X if isinstance(X, np.ndarray) else collected(X)
     names = None if is_on_gpu(X) else column_names(X)
     n_features = len(feature_names)
     if names is not None and names != feature_names:

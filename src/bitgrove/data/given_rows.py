@@ -15,19 +15,25 @@ from bitgrove.errors import DataError
 
 
 class Queries(NamedTuple):
-    """Which rows belong together: `group` holds the rows of each query, `qid` an id per row."""
+    """Which rows belong together: `group` holds the rows of each query, `qid` an id per row.
+
+    prefix: of these arguments, in fit.
+    """
 
     group: Any = None
     qid: Any = None
+    prefix: str = ""
 
     def sizes(self, y: Any) -> Any:
-        """Rows per query of the target y; all rows are one query if neither was given."""
-        if self.group is not None and self.qid is not None:
+        """Rows per query of the target y."""
+        if (self.group is None) == (self.qid is None):
+            group, qid = f"{self.prefix}group", f"{self.prefix}qid"
+            which = "neither was given" if self.group is None else "not both"
             raise DataError(
-                "give either group (rows per query) or qid (a query id per row), not both"
+                f"give either {group} (rows per query) or {qid} (a query id per row): {which}"
             )
         if self.qid is None:
-            return [len(column_or_1d(y))] if self.group is None else self.group
+            return self.group
         check_consistent_length(y, self.qid)
         ids = column_or_1d(self.qid)
         starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
@@ -39,13 +45,22 @@ class Queries(NamedTuple):
 class Rows(NamedTuple):
     """One table with its target, as given to fit or as a member of `eval_set`.
 
-    queries: None where rows do not belong to queries.
+    queries: None where rows do not belong to queries. names: of the features, where given.
+    init_score: scores that training starts from, where given.
     """
 
     X: Any
     y: Any
     weight: Any = None
     queries: Queries | None = None
+    names: Sequence[str] | None = None
+    init_score: Any = None
+
+
+def same_rows(these: Rows, others: Rows) -> bool:
+    """Whether an eval set is the training data itself: the same objects, not equal copies."""
+    same_weight = these.weight is None or these.weight is others.weight
+    return these.X is others.X and these.y is others.y and same_weight
 
 
 def pairs_of(eval_set: Any) -> list[tuple[Any, Any]]:

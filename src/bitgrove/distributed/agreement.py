@@ -13,11 +13,11 @@ from bitgrove.data.dataset import Dataset
 from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError, ParameterError, TrainingError, everywhere
 from bitgrove.model.model import Model
-from bitgrove.params import TrainParams
+from bitgrove.params import TrainParams, plain
 
 # They change neither the model nor the order of the collectives: each rank may have its own.
 _OWN_PARAMETERS = {"n_jobs", "device", "verbosity", "progress"}
-_PARTS = ("label", "weight", "group")
+_PARTS = ("label", "weight", "group", "init_score")
 
 
 def agree(comm: Comm, params: TrainParams, train_set: Dataset) -> Dataset:
@@ -37,7 +37,10 @@ def agree(comm: Comm, params: TrainParams, train_set: Dataset) -> Dataset:
             _check_given(what, filled[0], rank, facts)
     if train_set.n_rows:
         return train_set
-    return train_set.with_empty_parts(*(what for what in _PARTS if facts[filled[0]][what]))
+    shapes = {what: facts[filled[0]][what] for what in _PARTS}
+    return train_set.with_empty_parts(
+        {w: shape for w, shape in shapes.items() if shape is not None}
+    )
 
 
 def agree_on(comm: Comm, what: str, value: Any) -> None:
@@ -70,10 +73,15 @@ def _facts(params: TrainParams, train_set: Dataset) -> dict[str, Any]:
         shared["device"] = "reference"
     return {
         "n_rows": train_set.n_rows,
-        "params": {k: list(v) if isinstance(v, tuple) else v for k, v in shared.items()},
+        "params": {k: plain(v) for k, v in shared.items()},
         "features": train_set.feature_names,
-        **{what: getattr(train_set, what) is not None for what in _PARTS},
+        **{what: _row_shape(getattr(train_set, what)) for what in _PARTS},
     }
+
+
+def _row_shape(part: Any) -> list[int] | None:
+    """The shape of a row: [] is one number; None where the part was not given."""
+    return None if part is None else list(part.shape[1:])
 
 
 def _check_parameters(rank: int, expected: dict[str, Any], found: dict[str, Any]) -> None:
@@ -104,6 +112,14 @@ def _check_columns(rank: int, expected: list[str], found: list[str]) -> None:
 
 
 def _check_given(what: str, first: int, rank: int, facts: Sequence[dict[str, Any]]) -> None:
-    if facts[rank][what] != facts[first][what]:
-        without, having = (rank, first) if facts[first][what] else (first, rank)
+    mine, theirs = facts[first][what], facts[rank][what]
+    if mine == theirs:
+        return
+    if mine is None or theirs is None:
+        without, having = (rank, first) if theirs is None else (first, rank)
         raise everywhere(DataError, f"{what}: rank {having} has one but rank {without} has none")
+    columns = [(shape or [1])[0] for shape in (mine, theirs)]
+    raise everywhere(
+        DataError,
+        f"{what}: rank {first} has {columns[0]} columns but rank {rank} has {columns[1]}",
+    )

@@ -32,7 +32,9 @@ def available_cores() -> int:
 
 
 def resolve_threads(n_jobs: int | None) -> int:
-    """None and -1 mean all available cores; one in a forked process."""
+    """None, 0 and -1 mean all available cores, -2 all but one; one in a forked process."""
     if _forked:
         return 1
-    return available_cores() if n_jobs is None or n_jobs < 1 else int(n_jobs)
+    if n_jobs is None or n_jobs == 0:
+        return available_cores()
+    return int(n_jobs) if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)

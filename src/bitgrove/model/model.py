@@ -8,37 +8,45 @@ Returns: predictions as float64 arrays; bytes that are equal when the models are
 from __future__ import annotations
 
 import hashlib
-import math
 import operator
 import os
-import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bitgrove.data.dataset import rows_for_prediction
+from bitgrove.data.dataset import Dataset, column_names, default_names, rows_for_prediction
+from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.machine.files import PathLike, write_atomically
 from bitgrove.model import file as model_file
-from bitgrove.model.predict import choose_gpu, predict_leaves, predict_scores
+from bitgrove.model.checks import (
+    check_classes,
+    check_names_and_params,
+    check_outputs,
+    own_objective,
+    plain_classes,
+)
+from bitgrove.model.predict import (
+    add_scores,
+    as_int,
+    checked_n_jobs,
+    choose_gpu,
+    predict_leaves,
+    predict_scores,
+)
+from bitgrove.model.refit import labels_of, refitted_trees
+from bitgrove.model.spellings import OtherNames
 from bitgrove.model.tree import Tree, make_forest
-from bitgrove.objectives import OBJECTIVES, Objective
 from bitgrove.objectives.links import IDENTITY, Link
 from bitgrove.params import complete_params
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
 
-# "<U" is text of any width: an array takes that of its longest label. "|O" is an array of objects.
-_CLASS_DTYPES = frozenset(
-    ["|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<U", "|O"]
-)
-_MAX_LABEL_CELLS = 1 << 24  # classes times the longest label: what an array of them takes
 
-
-class Model:
+class Model(OtherNames):
     """A forest and all that is needed to predict with it; made by `train` and by `load`.
 
     `trees[iteration * n_outputs + output]` adds to one output; `base_score` is where each starts.
@@ -66,15 +74,15 @@ class Model:
         self.base_score: npt.NDArray[np.float64] = np.array(base_score, np.float64, ndmin=1)
         self.feature_names = list(feature_names)
         self.params = complete_params(params)
-        self.classes, self.classes_dtype = _plain_classes(classes, classes_dtype)
+        self.classes, self.classes_dtype = plain_classes(classes, classes_dtype)
         self.best_iteration = None if best_iteration is None else operator.index(best_iteration)
         self.info = info
         self._forest: Any = None
         self._device_forests: dict[str, Any] = {}
-        _check_outputs(self)
-        _check_names_and_params(self)
-        self._objective = _own_objective(self)
-        _check_classes(self)
+        check_outputs(self)
+        check_names_and_params(self)
+        self._objective = own_objective(self)
+        check_classes(self)
 
     @property
     def n_outputs(self) -> int:
@@ -108,48 +116,89 @@ class Model:
             return None
         return np.array(self.classes, dtype=self.classes_dtype)
 
-    def predict_raw(
-        self,
-        X: Any,
-        *,
-        num_iteration: int | None = None,
-        n_jobs: int | None = None,
-        device: str | None = None,
-    ) -> npt.NDArray[np.float64]:
-        """Scores before any link function: (n_rows,), or (n_rows, n_outputs) if multiclass.
-
-        `num_iteration` limits the boosting rounds used (0: the base score alone; None: all, or up
-        to the best iteration). `n_jobs` is the number of threads (None or -1: all cores).
-        `device` is "cpu", "cuda" or "cuda:1"; None is where the rows of X are. Rows on a GPU give
-        a CuPy array; the bits are the same everywhere.
-        """
-        return self._predicted(IDENTITY, X, num_iteration, n_jobs, device)
+    @property
+    def has_names(self) -> bool:
+        """Whether the training table named its features."""
+        return self.feature_names != default_names(self.n_features)
 
     def predict(
         self,
         X: Any,
         *,
+        raw_score: bool = False,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+        start_iteration: int = 0,
         num_iteration: int | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
-    ) -> npt.NDArray[np.float64]:
+    ) -> npt.NDArray[Any]:
         """Predictions: (n_rows,) probabilities of the second class for binary, values for
         regression, scores for lambdarank; (n_rows, n_classes) probabilities for multiclass.
-        The arguments are those of `predict_raw`."""
-        return self._predicted(self._objective.link, X, num_iteration, n_jobs, device)
+
+        X is a table, or a Dataset. `raw_score` leaves out the link function, `pred_leaf` gives
+        leaves as `predict_leaf` does. `num_iteration` limits the boosting rounds used, counted from
+        `start_iteration` (0: the base score alone; None: all, or up to the best iteration; -1:
+        all). The base score is always part of it. `n_jobs` is the number of threads (None or -1:
+        all cores, -2: all but one). `device` is "cpu", "cuda" or "cuda:1"; None is where the rows
+        of X are. Rows on a GPU give a CuPy array; the bits are the same everywhere.
+        """
+        if pred_contrib:
+            raise ParameterError("pred_contrib=True: contributions are not supported yet")
+        if pred_leaf:
+            return self.predict_leaf(
+                X, start_iteration=start_iteration, num_iteration=num_iteration, n_jobs=n_jobs
+            )
+        link = IDENTITY if raw_score else self._objective.link
+        if start_iteration == 0:  # a single row should not wait for more than this
+            return self._predicted(link, X, self._n_used(num_iteration), n_jobs, device)
+        part, n_used = self._part(start_iteration, num_iteration)
+        return part._predicted(link, X, n_used, n_jobs, device)
+
+    def predict_raw(self, X: Any, **how: Any) -> npt.NDArray[np.float64]:
+        """Scores before any link function: (n_rows,), or (n_rows, n_outputs) if multiclass.
+
+        The arguments are those of `predict`."""
+        return self.predict(X, raw_score=True, **how)
 
     def predict_leaf(
-        self, X: Any, *, num_iteration: int | None = None, n_jobs: int | None = None
+        self,
+        X: Any,
+        *,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        n_jobs: int | None = None,
     ) -> npt.NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree: (n_rows, n_trees)."""
-        n_trees = self._n_used(num_iteration) * self.n_outputs
+        part, n_used = self._part(start_iteration, num_iteration)
         rows = rows_for_prediction(X, self.feature_names)
-        return predict_leaves(self.forest, rows, _checked_n_jobs(n_jobs))[:, :n_trees]
+        n_trees = n_used * self.n_outputs
+        return predict_leaves(part.forest, rows, checked_n_jobs(n_jobs))[:, :n_trees]
+
+    def staged_predict(
+        self, X: Any, *, raw_score: bool = False, n_jobs: int | None = None
+    ) -> Iterator[npt.NDArray[np.float64]]:
+        """What `predict` says after each iteration, up to the best one; on the CPU."""
+        rows, n_threads = rows_for_prediction(X, self.feature_names), checked_n_jobs(n_jobs)
+        link = IDENTITY if raw_score else self._objective.link
+        scores = predict_scores(self.forest, rows, self.base_score, 0, n_threads)
+        for iteration in range(self._n_used(None)):
+            part = self[iteration : iteration + 1]
+            add_scores(part.forest, rows, scores, self.n_outputs, n_threads)
+            yield link.predictions(scores.copy())
 
     def feature_importance(
-        self, kind: str = "gain", *, num_iteration: int | None = None
+        self,
+        kind: str = "gain",
+        *,
+        num_iteration: int | None = None,
+        importance_type: str | None = None,
     ) -> npt.NDArray[np.float64]:
-        """Per feature, the total gain of its splits ("gain") or their number ("split")."""
+        """Per feature, the total gain of its splits ("gain") or their number ("split").
+
+        `importance_type` is LightGBM's name of `kind`.
+        """
+        kind = kind if importance_type is None else importance_type
         if kind not in ("gain", "split"):
             raise ParameterError(f"kind={kind!r}: allowed are 'gain' and 'split'")
         importance = np.zeros(self.n_features)
@@ -157,21 +206,54 @@ class Model:
             np.add.at(importance, tree.feature, tree.gain if kind == "gain" else 1.0)
         return importance
 
+    def __getitem__(self, iterations: slice) -> Model:
+        """The model of some iterations: `model[10:20]`. The base score stays what it was."""
+        if not isinstance(iterations, slice) or iterations.step not in (None, 1):
+            raise ParameterError(f"model[{iterations!r}]: neighbouring iterations, as in [0:10]")
+        start, stop, _ = iterations.indices(self.n_iterations)
+        part = self._copy()
+        part.trees = self.trees[start * self.n_outputs : max(start, stop) * self.n_outputs]
+        part.best_iteration, part._forest, part._device_forests = None, None, {}
+        return part
+
     def truncate(self, num_iteration: int | None = None) -> Model:
         """A model of the first iterations only (None: up to the best one)."""
-        n_kept = self._n_used(num_iteration)
-        best = self.best_iteration
-        cut = self._copy()
-        cut.trees = self.trees[: n_kept * self.n_outputs]
+        n_kept, best = self._n_used(num_iteration), self.best_iteration
+        cut = self[:n_kept]
         cut.best_iteration = best if best is not None and best <= n_kept else None
-        cut._forest, cut._device_forests = None, {}
         return cut
+
+    def refit(
+        self,
+        X: Any,
+        label: Any = None,
+        *,
+        decay_rate: float = 0.9,
+        weight: Any = None,
+        group: Any = None,
+        comm: Comm | None = None,
+    ) -> Model:
+        """The same splits with leaf values for new rows, of which X is the table or a Dataset.
+
+        A leaf keeps `decay_rate` of its old value and takes the rest from the new rows; one that
+        they do not reach stays as it is. With a Comm, the rows are this rank's.
+        """
+        dataset = X
+        if not isinstance(X, Dataset):
+            parts = {"weight": weight, "group": group, "feature_names": self.feature_names}
+            if (names := column_names(X)) is not None and names != self.feature_names:
+                del parts["feature_names"]  # other columns are an error below
+            dataset = Dataset(X, labels_of(self, label), **parts)
+        fitted = self[:]
+        fitted.best_iteration = self.best_iteration
+        fitted.trees = refitted_trees(self, dataset, decay_rate, comm or SoloComm())
+        return fitted
 
     def with_classes(self, classes: Sequence[Any] | npt.NDArray[Any]) -> Model:
         """The same forest with these labels behind its outputs."""
         named = self._copy()
-        named.classes, named.classes_dtype = _plain_classes(classes, None)
-        _check_classes(named)
+        named.classes, named.classes_dtype = plain_classes(classes, None)
+        check_classes(named)
         return named
 
     def to_bytes(self) -> bytes:
@@ -225,22 +307,29 @@ class Model:
         other.__dict__.update(self.__dict__)
         return other
 
+    def _part(self, start: int, num_iteration: int | None) -> tuple[Model, int]:
+        """The model from an iteration on, and how many of its iterations are used."""
+        first = as_int("start_iteration", start)
+        if first == 0:
+            return self, self._n_used(num_iteration)
+        if not 0 <= first <= self.n_iterations:
+            raise ParameterError(
+                f"start_iteration={start!r}: the model has {self.n_iterations} iterations"
+            )
+        last = self._n_used(None) if num_iteration is None else self.n_iterations
+        part = self[first : max(first, last)]
+        return part, part._n_used(num_iteration)
+
     def _predicted(
-        self,
-        link: Link,
-        X: Any,
-        num_iteration: int | None,
-        n_jobs: int | None,
-        device: str | None,
+        self, link: Link, X: Any, n_used: int, n_jobs: int | None, device: str | None
     ) -> Any:
         """Scores after the link; of the kind (CuPy or NumPy) that X is of."""
         gpu = choose_gpu(X, device)
-        n_used = self._n_used(num_iteration)
         rows = rows_for_prediction(X, self.feature_names)
         if gpu is not None:
             found = self._device_forest(gpu).predict(rows, n_used * self.n_outputs, link)
             return found if self.n_outputs > 1 else found[:, 0]
-        n_threads = _checked_n_jobs(n_jobs)
+        n_threads = checked_n_jobs(n_jobs)
         return link.predictions(
             predict_scores(self.forest, rows, self.base_score, n_used, n_threads)
         )
@@ -256,7 +345,9 @@ class Model:
     def _n_used(self, num_iteration: int | None) -> int:
         if num_iteration is None:
             return self.n_iterations if self.best_iteration is None else self.best_iteration
-        n_used = _as_int("num_iteration", num_iteration)
+        n_used = as_int("num_iteration", num_iteration)
+        if n_used == -1:
+            return self.n_iterations
         if not 0 <= n_used <= self.n_iterations:
             raise ParameterError(
                 f"num_iteration={num_iteration!r}: the model has {self.n_iterations} iterations"
@@ -273,113 +364,3 @@ def load(path: PathLike) -> Model:
             return model_file.decode(file.read())
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from error
-
-
-def _as_int(name: str, value: object) -> int:
-    if isinstance(value, bool | np.bool_):
-        raise ParameterError(f"{name}={value!r}: an integer is needed")
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise ParameterError(f"{name}={value!r}: an integer is needed") from None
-
-
-def _checked_n_jobs(n_jobs: int | None) -> int | None:
-    if n_jobs is None:
-        return None
-    n_threads = _as_int("n_jobs", n_jobs)
-    if n_threads != -1 and n_threads < 1:
-        raise ParameterError(f"n_jobs={n_jobs!r}: allowed are None, -1 and integers >= 1")
-    return n_threads
-
-
-def _check_outputs(model: Model) -> None:
-    if model.objective not in OBJECTIVES:
-        raise ModelFormatError(f"objective {reprlib.repr(model.objective)} is unknown")
-    if model.base_score.ndim != 1:
-        raise ModelFormatError("base_score must have one dimension")
-    n_outputs, n_trees = model.n_outputs, len(model.trees)
-    if not OBJECTIVES[model.objective].allows_outputs(n_outputs):
-        raise ModelFormatError(f"objective {model.objective!r} with {n_outputs} outputs")
-    if n_trees % n_outputs:
-        raise ModelFormatError(f"{n_trees} trees cannot be shared by {n_outputs} outputs")
-    best = model.best_iteration
-    if best is not None and not 1 <= best <= model.n_iterations:
-        raise ModelFormatError(f"best_iteration {best} is not in 1..{model.n_iterations}")
-
-
-def _check_names_and_params(model: Model) -> None:
-    if not model.feature_names:
-        raise ModelFormatError("there are no features")
-    if not all(type(name) is str for name in model.feature_names):
-        raise ModelFormatError("a feature name is not a string")
-    if len(set(model.feature_names)) != model.n_features:
-        raise ModelFormatError("the feature names are not unique")
-    for name, value in model.params.items():
-        label = reprlib.repr(name)
-        if type(name) is not str:
-            raise ModelFormatError(f"the parameter name {label} is not a string")
-        for item in value if isinstance(value, list) else [value]:
-            if item is not None and type(item) not in (bool, int, float, str):
-                raise ModelFormatError(f"parameter {label} holds a {type(item).__name__}")
-            if type(item) is float and not math.isfinite(item):
-                raise ModelFormatError(f"parameter {label} holds {item}")
-
-
-def _own_objective(model: Model) -> Objective:
-    try:
-        return OBJECTIVES[model.objective].for_model(model.params, model.n_outputs)
-    except ParameterError as error:
-        raise ModelFormatError(str(error)) from None
-
-
-def _check_classes(model: Model) -> None:
-    if model.classes is not None and len(model.classes) != model.n_classes:
-        raise ModelFormatError(
-            f"{len(model.classes)} classes, expected {model.n_classes} for {model.objective!r}"
-        )
-
-
-def _plain_classes(
-    classes: Sequence[Any] | npt.NDArray[Any] | None, dtype: str | None
-) -> tuple[list[Any] | None, str | None]:
-    """Labels as plain Python values of one type, and a dtype that gives back the same values."""
-    if classes is None:
-        if dtype is not None:
-            raise ModelFormatError("classes_dtype without classes")
-        return None, None
-    if dtype is None:
-        given = np.asarray(classes)
-        values, dtype = given.tolist(), _class_dtype(given.dtype)
-        is_same = given.ndim == 1 and values == list(classes)  # NumPy turns ["a", 1] into strings
-    else:
-        values, is_same = list(classes), True
-    kinds = {type(label) for label in values}
-    if not is_same or len(kinds) != 1 or not kinds <= {str, int, float, bool}:
-        raise ModelFormatError("classes must all be strings, all integers, all floats or all bools")
-    if dtype not in _CLASS_DTYPES:
-        raise ModelFormatError(f"classes_dtype {reprlib.repr(dtype)} is unknown")
-    if len(set(values)) != len(values):
-        raise ModelFormatError("the classes are not unique")
-    if str in kinds and len(values) * max(map(len, values)) > _MAX_LABEL_CELLS:
-        raise ModelFormatError("the class labels are too long")
-    if not _survives(values, dtype):
-        raise ModelFormatError(f"the classes cannot be held in classes_dtype {dtype!r}")
-    return values, dtype
-
-
-def _class_dtype(dtype: np.dtype[Any]) -> str:
-    if dtype.kind == "U":
-        return "<U"
-    if dtype.kind == "T":  # NumPy's variable-width strings, which older versions cannot read
-        return "|O"
-    return str(dtype.newbyteorder("<").str)
-
-
-def _survives(values: list[Any], dtype: str) -> bool:
-    try:
-        with np.errstate(all="ignore"):
-            back = np.array(values, dtype=dtype).tolist()
-    except (ValueError, TypeError, OverflowError):
-        return False
-    return back == values and [type(label) for label in back] == [type(label) for label in values]

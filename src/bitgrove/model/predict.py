@@ -7,6 +7,7 @@ in tree order.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,15 @@ def predict_scores(
     """Scores (n_rows, n_outputs) after the first n_iterations iterations."""
     scores = np.empty((len(rows), len(base_score)))
     scores[:] = base_score  # np.tile would take longer than a row's walk
-    n_trees = n_iterations * len(base_score)
-    _core.predict_scores(forest, n_trees, rows, scores, resolve_threads(n_jobs))
+    add_scores(forest, rows, scores, n_iterations * len(base_score), n_jobs)
     return scores
+
+
+def add_scores(
+    forest: Any, rows: Rows, scores: NDArray[np.float64], n_trees: int, n_jobs: int | None
+) -> None:
+    """Adds the first n_trees trees to the scores (n_rows, n_outputs)."""
+    _core.predict_scores(forest, n_trees, rows, scores, resolve_threads(n_jobs))
 
 
 def predict_leaves(forest: Any, rows: Rows, n_jobs: int | None) -> NDArray[np.int32]:
@@ -54,3 +61,18 @@ def choose_gpu(X: Any, device: str | None) -> str | None:
         raise ParameterError(f"device={device!r}: allowed are 'cpu', 'cuda' and 'cuda:0', ...")
     require_device(lies_on, device)
     return None if device == "cpu" else device
+
+
+def as_int(name: str, value: object) -> int:
+    if isinstance(value, bool | np.bool_):
+        raise ParameterError(f"{name}={value!r}: an integer is needed")
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ParameterError(f"{name}={value!r}: an integer is needed") from None
+
+
+def checked_n_jobs(n_jobs: int | None) -> int | None:
+    if n_jobs is None:
+        return None
+    return as_int("n_jobs", n_jobs)

@@ -8,19 +8,34 @@ from bitgrove.objectives.base import (
     owners,
     register,
 )
-from bitgrove.objectives.binary import Binary
-from bitgrove.objectives.multiclass import Multiclass
-from bitgrove.objectives.ranking import LambdaRank
-from bitgrove.objectives.regression import Regression
+from bitgrove.objectives.binary import Binary, CrossEntropy, Focal
+from bitgrove.objectives.custom import Custom
+from bitgrove.objectives.multiclass import Multiclass, MulticlassOva
+from bitgrove.objectives.positive import Gamma, Poisson, Tweedie
+from bitgrove.objectives.quantiles import AbsoluteError, Mape, Quantile
+from bitgrove.objectives.ranking import LambdaRank, RankPairwise
+from bitgrove.objectives.regression import (
+    Expectile,
+    Fair,
+    Huber,
+    LogCosh,
+    PseudoHuber,
+    Regression,
+)
 
 # The order of lists in messages and on the page of parameters.
-for _objective in (Binary, Regression, Multiclass, LambdaRank):
+for _objective in (
+    Binary, Regression, Multiclass, LambdaRank,
+    AbsoluteError, Quantile, Mape, Huber, PseudoHuber, Fair, LogCosh, Expectile,
+    Poisson, Gamma, Tweedie, CrossEntropy, Focal, MulticlassOva, RankPairwise, Custom,
+):  # fmt: skip
     register(_objective)
 
 __all__ = [
     "OBJECTIVES",
     "SYNONYMS",
     "Binary",
+    "Custom",
     "LambdaRank",
     "Multiclass",
     "Objective",

@@ -8,7 +8,7 @@ asks for an objective's name: it asks the objective.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -30,12 +30,14 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Tables = tuple[Any, ...]
-# How a kernel goes through the rows: one by one; one by one over all outputs; query by query.
-Family = Literal["elementwise", "softmax", "ranked"]
+# How a kernel goes through the rows: one by one and output by output; one by one over all outputs;
+# query by query; or not at all: a function of the user does it.
+Family = Literal["elementwise", "softmax", "ranked", "given"]
 # What a prediction is; a metric says which of these it can judge.
-Prediction = Literal["probability", "value", "class probabilities", "ranking score"]
+Prediction = Literal["probability", "value", "class probabilities", "ranking score", "score"]
 
 
+@dataclass(frozen=True)
 class Objective:
     """The life of an objective, in the order in which training asks:
 
@@ -45,32 +47,41 @@ class Objective:
        per row, one tree each in every iteration.
     3. `row_weights`: the weights of the loss, where classes have weights too.
     4. `base_scores`: the best constant score of each output, where training starts.
-    5. `tables`: arrays that the gradients need besides labels and weights, made once.
+    5. `output_labels`, `tables`: what the scores of each output are compared with, and arrays that
+       the gradients need besides labels and weights, made once.
     6. In every iteration `gradients`: first and second derivative of the loss, in plain NumPy.
        This is the oracle; fast backends run the struct named `kernel`, with `kernel_parameters`,
-       from kernels/shared/ instead and must return the same bits.
-    7. `link`: from scores to predictions, in training, in the model and on a GPU.
-    8. `default_metric` judges the predictions where the user names no metric.
+       from kernels/shared/ instead and must return the same bits. An elementwise objective of
+       several outputs is one objective for each: `output`.
+    7. `leaf_level`: whether leaves are Newton steps or quantiles of their rows' residuals.
+    8. `link`: from scores to predictions, in training, in the model and on a GPU.
+    9. `default_metric` judges the predictions where the user names no metric.
 
     A subclass is a frozen dataclass. Its fields are the parameters it owns: a parameter that some
-    objectives own is refused with all others.
+    objectives own is refused with all others. `spellings` are names that mean one of them here,
+    whatever they mean elsewhere.
     """
 
     name: ClassVar[str]
     synonyms: ClassVar[tuple[str, ...]] = ()
     family: ClassVar[Family]
     kernel: ClassVar[str]
-    default_metric: ClassVar[str]
+    spellings: ClassVar[Mapping[str, str]] = {}
+    default_metric: ClassVar[str | None]
     predicts: ClassVar[Prediction]
     is_classifier: ClassVar[bool] = False
     needs_queries: ClassVar[bool] = False
     # The second derivative is one for every row: without weights the count is the hessian.
     unit_hessian: ClassVar[bool] = False
+    # A label may have several columns, each learnt by an output of its own.
+    takes_columns: ClassVar[bool] = False
+
+    n_columns: int = field(default=1, kw_only=True)  # of the label; not a parameter
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
         """Names of the parameters it owns."""
-        return tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
+        return tuple(f.name for f in fields(cls) if f.name != "n_columns")
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -82,11 +93,11 @@ class Objective:
         """The objective of a finished model; ParameterError if it cannot predict with a setting.
 
         Settings out of a file are of any type."""
-        return cls.from_settings(settings)
+        return replace(cls.from_settings(settings), n_columns=n_outputs)
 
     @classmethod
     def allows_outputs(cls, n_outputs: int) -> bool:
-        return n_outputs == 1
+        return n_outputs == 1 or (cls.takes_columns and n_outputs > 1)
 
     @classmethod
     def class_settings(cls, n_classes: int) -> dict[str, Any]:
@@ -95,7 +106,7 @@ class Objective:
 
     @property
     def n_outputs(self) -> int:
-        return 1
+        return self.n_columns
 
     @property
     def n_classes(self) -> int | None:
@@ -123,8 +134,17 @@ class Objective:
         return ()
 
     @property
+    def leaf_level(self) -> float | None:
+        """Leaves are this quantile of label - score over their rows; None: Newton steps."""
+        return None
+
+    @property
     def link(self) -> Link:
         return IDENTITY
+
+    def output(self, k: int) -> Objective:
+        """The loss of one output alone, where outputs have their own."""
+        return self
 
     def check_settings(self) -> None:
         """ParameterError where a parameter it owns cannot be used."""
@@ -133,19 +153,53 @@ class Objective:
         """DataError where a label of the training set cannot be learnt from."""
 
     def check_valid_labels(self, set_name: str, label: F64) -> None:
+        """DataError where a label of a validation set is none that the training could have had."""
         top = self.top_label
         if top is not None and ((label < 0) | (label > top) | (label != np.floor(label))).any():
             raise DataError(f"validation set {set_name!r}: labels must be whole numbers 0 to {top}")
+        if _n_columns(label) != self.n_columns:
+            raise DataError(
+                f"validation set {set_name!r}: the label has {_n_columns(label)} columns, "
+                f"that of the training set {self.n_columns}"
+            )
+        try:
+            self.check_labels(label)
+        except DataError as error:
+            raise DataError(f"validation set {set_name!r}: {error}") from None
+
+    def require_labels(self, ok: NDArray[np.bool_], label: F64, needed: str) -> None:
+        """DataError that names the first label that is not ok, and what is needed."""
+        if not ok.all():
+            raise DataError(
+                f"label: objective {self.name!r} needs {needed}, got {label[~ok].flat[0]:g}"
+            )
 
     def for_labels(self, label: F64, comm: Comm) -> Objective:
-        return self
+        n_columns = _n_columns(label)
+        if n_columns > 1 and not self.takes_columns:
+            raise DataError(f"label: has {n_columns} columns; objective {self.name!r} takes one")
+        return replace(self, n_columns=n_columns)
 
     def row_weights(self, label: F64, weight: F32 | None) -> F32 | None:
         return weight
 
     def base_scores(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
         """(n_outputs,), from order-free sums over all ranks."""
-        return np.zeros(self.n_outputs)
+        labels = self.output_labels(label)
+        return np.concatenate(
+            [
+                self.output(k).base_score(labels if labels.ndim == 1 else labels[k], weight, comm)
+                for k in range(self.n_outputs)
+            ]
+        )
+
+    def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
+        """The best constant score of one output, (1,)."""
+        return np.zeros(1)
+
+    def output_labels(self, label: F64) -> F64:
+        """(n_rows,) for all outputs, or (n_outputs, n_rows)."""
+        return label if label.ndim == 1 else np.ascontiguousarray(label.T)
 
     def tables(self, label: F64, group: I64 | None) -> Tables:
         """Host arrays, in the order in which the kernel takes them."""
@@ -158,18 +212,39 @@ class Objective:
     def gradients(
         self, scores: F64, label: F64, weight: F32 | None, tables: Tables
     ) -> tuple[F32, F32 | None]:
-        """grad and hess, (n_outputs, n_rows); hess is None where it is constant one."""
-        grad, hess = self.derivatives(scores, label, tables)
+        """grad and hess, (n_outputs, n_rows); hess is None where it is constant one.
+
+        label: as output_labels has it.
+        """
         w = 1.0 if weight is None else weight.astype(np.float64)
+        with np.errstate(over="ignore"):  # what is not finite is found by its bits
+            grad, hess = self._all_derivatives(scores, label, tables)
+            weighted = grad * w, hess * w
         constant = self.constant_hessian(weight)
-        return numpy_to_gradient(grad * w), None if constant else numpy_to_gradient(hess * w)
+        return numpy_to_gradient(weighted[0]), None if constant else numpy_to_gradient(weighted[1])
+
+    def _all_derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        if self.family != "elementwise":
+            return self.derivatives(scores, label, tables)
+        labels = np.broadcast_to(label, scores.shape)
+        pairs = [
+            self.output(k).derivatives(scores[k], labels[k], tables) for k in range(len(scores))
+        ]
+        grad, hess = (np.stack(side) for side in zip(*pairs, strict=True))
+        return grad, hess
 
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
-        """First and second derivative for each score, before weights."""
+        """First and second derivative for each score, before weights.
+
+        Elementwise: of one output, (n_rows,). Otherwise of all, (n_outputs, n_rows).
+        """
         raise NotImplementedError
 
     def losses(self, scores: F64, label: F64) -> F64:
-        """The loss of each row (where it has one of its own), whose derivative is checked."""
+        """The loss of each row (where it has one of its own), whose derivative is checked.
+
+        Elementwise: of one output, (n_rows,). Otherwise of all, (n_outputs, n_rows).
+        """
         raise NotImplementedError
 
 
@@ -210,10 +285,19 @@ def make_objective(params: TrainParams, train_set: Dataset, comm: Comm) -> Objec
     return objective.for_labels(train_set.label, comm)
 
 
+def _n_columns(label: F64) -> int:
+    return 1 if label.ndim == 1 else label.shape[1]
+
+
 def check_sigmoid(sigmoid: float) -> None:
     """Keeps products of the slope within float32 and hessians positive."""
     if not 1e-6 <= sigmoid <= 1e6:
         raise ParameterError(f"sigmoid={sigmoid!r}: must lie between 1e-6 and 1e6")
+
+
+def check_level(name: str, level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ParameterError(f"{name}={level!r}: must be greater than 0 and less than 1")
 
 
 def label_mean(label: F64, weight: F32 | None, comm: Comm) -> F64:

@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.arithmetic.exact_math import exact_exp, exact_sigmoid
+from bitgrove.arithmetic.exact_math import exact_exp, exact_log, exact_sigmoid
+from bitgrove.errors import ParameterError
 
 F64 = NDArray[np.float64]
 
@@ -22,33 +23,93 @@ class Link:
     """The scores themselves are the predictions."""
 
     kernel: ClassVar[str | None] = None
+    # Is a score a logarithm? Then a step of one, times the slope, multiplies odds by e.
+    is_logarithm: ClassVar[bool] = False
     slope: float = 1.0
 
     def predictions(self, scores: F64) -> F64:
-        return scores if scores.shape[1] > 1 else scores[:, 0]
+        return _flat(scores)
+
+    def score(self, prediction: float) -> float:
+        """The score that means this prediction; ParameterError if none does."""
+        return prediction
+
+
+def _flat(values: F64) -> F64:
+    return values if values.shape[1] > 1 else values[:, 0]
+
+
+def _no_score(prediction: float, allowed: str) -> ParameterError:
+    return ParameterError(f"base_score={prediction!r}: predictions of the objective {allowed}")
 
 
 class Sigmoid(Link):
     """The probability of the second class: 1 / (1 + exp(-slope * score))."""
 
     kernel = "sigmoid_scores"
+    is_logarithm = True
 
     def predictions(self, scores: F64) -> F64:
-        return exact_sigmoid(self.slope * scores[:, 0])
+        return exact_sigmoid(self.slope * _flat(scores))
+
+    def score(self, prediction: float) -> float:
+        if not 0.0 < prediction < 1.0:
+            raise _no_score(prediction, "lie between 0 and 1")
+        return float(exact_log(np.array([prediction / (1.0 - prediction)]))[0]) / self.slope
+
+
+class Exp(Link):
+    """The score is the logarithm of the prediction."""
+
+    kernel = "exp_scores"
+    is_logarithm = True
+
+    def predictions(self, scores: F64) -> F64:
+        return exact_exp(_flat(scores))
+
+    def score(self, prediction: float) -> float:
+        if not prediction > 0.0:
+            raise _no_score(prediction, "are greater than 0")
+        return float(exact_log(np.array([prediction]))[0])
+
+
+class Sorted(Link):
+    """Quantiles of one row in ascending order: they cannot cross."""
+
+    kernel = "sort_scores"
+
+    def predictions(self, scores: F64) -> F64:
+        return _flat(np.sort(scores, axis=1))
 
 
 class Softmax(Link):
     """The probability of each class."""
 
     kernel = "softmax_scores"
+    is_logarithm = True
 
     def predictions(self, scores: F64) -> F64:
-        powers = exact_exp(scores - scores.max(axis=1, keepdims=True))
-        total = powers[:, 0].copy()
-        for k in range(1, powers.shape[1]):  # a fixed order, as in the kernels
-            total = total + powers[:, k]
-        return np.asarray(powers / total[:, None])
+        return _shares(exact_exp(scores - scores.max(axis=1, keepdims=True)))
+
+
+class OneVsAll(Sigmoid):
+    """Each class's probability against the rest, scaled so that they add up to one."""
+
+    kernel = "one_vs_all_scores"
+
+    def predictions(self, scores: F64) -> F64:
+        return _shares(exact_sigmoid(self.slope * scores))
+
+
+def _shares(parts: F64) -> F64:
+    """Each row's parts of their sum, which is added in a fixed order, as in the kernels."""
+    total = parts[:, 0].copy()
+    for k in range(1, parts.shape[1]):
+        total = total + parts[:, k]
+    return np.asarray(parts / total[:, None])
 
 
 IDENTITY = Link()
+EXP = Exp()
+SORTED = Sorted()
 SOFTMAX = Softmax()

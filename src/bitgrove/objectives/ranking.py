@@ -1,13 +1,13 @@
-"""Ranking of the rows of each query: lambdarank, its query tables, gains and discounts.
+"""Ranking of the rows of each query: losses of pairs, their query tables, gains and discounts.
 
-Owns LambdaRank and DCG, which the metric ndcg shares.
+Owns LambdaRank, RankPairwise and DCG, which the metric ndcg shares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class LambdaRank(Objective):
     """Labels are grades of relevance; rows of a query that are in the wrong order pull."""
 
     name = "lambdarank"
-    synonyms = ("rank:ndcg",)
+    synonyms: ClassVar[tuple[str, ...]] = ("rank:ndcg",)
     family = "ranked"
     kernel = "lambdarank"
     default_metric = "ndcg@10"
@@ -98,7 +98,7 @@ class LambdaRank(Objective):
         top = self.top_label
         assert top is not None
         if ((label < 0) | (label != np.floor(label)) | (label > top)).any():
-            raise DataError(f"label: lambdarank needs whole grades 0 to {top} (see label_gain)")
+            raise DataError(f"label: {self.name} needs whole grades 0 to {top} (see label_gain)")
 
     def tables(self, label: F64, group: I64 | None) -> Queries:
         assert group is not None
@@ -133,9 +133,8 @@ class LambdaRank(Objective):
         high, low = np.where(y[i] > y[j], i, j), np.where(y[i] > y[j], j, i)
         gap = s[high] - s[low]
         gain = queries.label_gain[y[high].astype(int)] - queries.label_gain[y[low].astype(int)]
-        weight = (gain * (queries.discount[i] - queries.discount[j])) * queries.inverse_max_dcg[q]
-        if self.lambdarank_norm and s[0] != s[-1]:
-            weight = weight / (0.01 + np.abs(gap))
+        exchanged = gain * (queries.discount[i] - queries.discount[j])
+        weight = self._pair_weights(exchanged * queries.inverse_max_dcg[q], gap, s[0] != s[-1])
         p = 1.0 / (1.0 + numpy_exp(self.sigmoid * gap))
         unit = queries.unit[q]
         pull = np.rint((((-self.sigmoid) * weight) * p) * unit).astype(np.int64)
@@ -149,3 +148,20 @@ class LambdaRank(Objective):
         normalised = self.lambdarank_norm and total > 0
         norm = (numpy_log(1.0 + total) * _LOG2_E) / total if normalised else 1.0
         return (sums[0] / unit) * norm, (sums[1] / unit) * norm
+
+    def _pair_weights(self, delta_ndcg: F64, gap: F64, scores_differ: bool) -> F64:
+        """What a pair counts: |delta NDCG| of exchanging its rows, damped where they are apart."""
+        damped = self.lambdarank_norm and scores_differ
+        return delta_ndcg / (0.01 + np.abs(gap)) if damped else delta_ndcg
+
+
+@dataclass(frozen=True)
+class RankPairwise(LambdaRank):
+    """All pairs of different grades count the same, whatever their ranks."""
+
+    name = "rank_pairwise"
+    synonyms = ("rank:pairwise", "pairwise")
+    kernel = "pairwise"
+
+    def _pair_weights(self, delta_ndcg: F64, gap: F64, scores_differ: bool) -> F64:
+        return np.ones_like(gap)

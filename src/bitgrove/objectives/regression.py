@@ -1,4 +1,7 @@
-"""Values: the squared error."""
+"""Values: the squared error, and losses that grow more slowly or unevenly.
+
+Their leaves are Newton steps; losses whose leaves are quantiles are in quantiles.py.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,189 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bitgrove.objectives.base import F32, F64, Objective, Tables, label_mean
+from bitgrove.arithmetic.exact_math import numpy_exp
+from bitgrove.arithmetic.fixed_point import fixed_point_sums
+from bitgrove.arithmetic.selection import weighted_quantile
+from bitgrove.objectives.base import F32, F64, Objective, Tables, check_level, label_mean
 
 if TYPE_CHECKING:
     from bitgrove.distributed.comm import Comm
 
+_EXPECTILE_STEPS = 64
+
+
+class Values(Objective):
+    """Any labels, one or several columns; the score is the value itself."""
+
+    family = "elementwise"
+    predicts = "value"
+    takes_columns = True
+
 
 @dataclass(frozen=True)
-class Regression(Objective):
-    """Any labels; the score is the value itself."""
+class Regression(Values):
+    """The squared error."""
 
     name = "regression"
-    synonyms = ("regression_l2", "l2", "mse", "rmse", "squared_error", "reg:squarederror")
-    family = "elementwise"
+    synonyms = (
+        "regression_l2", "l2", "mse", "rmse", "l2_root", "root_mean_squared_error",
+        "mean_squared_error", "squared_error", "reg:squarederror", "reg:linear", "RMSE",
+    )  # fmt: skip
     kernel = "squared"
     default_metric = "rmse"
-    predicts = "value"
     unit_hessian = True
 
-    def base_scores(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
+    def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
         return label_mean(label, weight, comm)
 
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         return scores - label, np.ones_like(scores)
 
     def losses(self, scores: F64, label: F64) -> F64:
-        return np.asarray(0.5 * np.square(scores[0] - label))
+        return np.asarray(0.5 * np.square(scores - label))
+
+
+class _Robust(Values):
+    """A loss that few far labels do not decide: training starts at the median."""
+
+    def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
+        return np.array([weighted_quantile(label, weight, 0.5, comm)])
+
+
+@dataclass(frozen=True)
+class Huber(_Robust):
+    """A square near the label, a line from `huber_delta` on."""
+
+    name = "huber"
+    synonyms = ("regression_huber", "huber_loss")
+    spellings = {"alpha": "huber_delta"}  # noqa: RUF012
+    kernel = "huber"
+    default_metric = "huber"
+    unit_hessian = True
+
+    huber_delta: float = 0.9
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.huber_delta,)
+
+    def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        gap, delta = scores - label, self.huber_delta
+        return np.clip(gap, -delta, delta), np.ones_like(scores)
+
+    def losses(self, scores: F64, label: F64) -> F64:
+        size, delta = np.abs(scores - label), self.huber_delta
+        return np.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
+
+
+@dataclass(frozen=True)
+class PseudoHuber(_Robust):
+    """A smooth Huber loss."""
+
+    name = "pseudo_huber"
+    synonyms = ("reg:pseudohubererror", "pseudohuber", "mphe")
+    kernel = "pseudo_huber"
+    default_metric = "mae"
+
+    huber_delta: float = 0.9
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.huber_delta,)
+
+    def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        gap = scores - label
+        ratio = gap / self.huber_delta
+        square = 1.0 + ratio * ratio
+        root = np.sqrt(square)
+        return gap / root, 1.0 / (square * root)
+
+    def losses(self, scores: F64, label: F64) -> F64:
+        ratio = (scores - label) / self.huber_delta
+        return np.asarray(self.huber_delta**2 * (np.sqrt(1.0 + ratio * ratio) - 1.0))
+
+
+@dataclass(frozen=True)
+class Fair(_Robust):
+    """c^2 (|gap| / c - log(1 + |gap| / c))."""
+
+    name = "fair"
+    synonyms = ("regression_fair",)
+    kernel = "fair"
+    default_metric = "fair"
+
+    fair_c: float = 1.0
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.fair_c,)
+
+    def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        gap, c = scores - label, self.fair_c
+        total = np.abs(gap) + c
+        return (c * gap) / total, (c * c) / (total * total)
+
+    def losses(self, scores: F64, label: F64) -> F64:
+        ratio = np.abs(scores - label) / self.fair_c
+        return np.asarray(self.fair_c**2 * (ratio - np.log1p(ratio)))
+
+
+@dataclass(frozen=True)
+class LogCosh(_Robust):
+    """log(cosh(gap)): a square near the label, a line far from it."""
+
+    name = "log_cosh"
+    synonyms = ("logcosh", "reg:logcosh")
+    kernel = "log_cosh"
+    default_metric = "mae"
+
+    def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        gap = scores - label
+        power = numpy_exp(-2.0 * np.abs(gap))
+        size, total = (1.0 - power) / (1.0 + power), 1.0 + power
+        return np.where(gap < 0.0, -size, size), (4.0 * power) / (total * total)
+
+    def losses(self, scores: F64, label: F64) -> F64:
+        return np.asarray(np.logaddexp(scores - label, label - scores) - np.log(2.0))
+
+
+@dataclass(frozen=True)
+class Expectile(Values):
+    """A square whose two sides weigh expectile_alpha (above the score) and one minus it."""
+
+    name = "expectile"
+    synonyms = ("reg:expectileerror",)
+    spellings = {"alpha": "expectile_alpha"}  # noqa: RUF012
+    kernel = "expectile"
+    default_metric = "expectile"
+
+    expectile_alpha: float = 0.9
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.expectile_alpha,)
+
+    def check_settings(self) -> None:
+        check_level("expectile_alpha", self.expectile_alpha)
+
+    def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
+        """The mean whose weights depend on the side of it: repeated until it stays."""
+        weights = np.ones(len(label)) if weight is None else weight.astype(np.float64)
+        mean, level = float(label_mean(label, weight, comm)[0]), self.expectile_alpha
+        for _ in range(_EXPECTILE_STEPS):
+            sided = np.where(label > mean, level, 1.0 - level) * weights
+            total, of_weights = fixed_point_sums([label * sided, sided], comm)
+            if total / of_weights == mean:
+                break
+            mean = total / of_weights
+        return np.array([mean])
+
+    def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        gap = scores - label
+        side = np.where(gap >= 0.0, 1.0 - self.expectile_alpha, self.expectile_alpha)
+        return (2.0 * side) * gap, 2.0 * side
+
+    def losses(self, scores: F64, label: F64) -> F64:
+        gap = scores - label
+        side = np.where(gap >= 0.0, 1.0 - self.expectile_alpha, self.expectile_alpha)
+        return np.asarray(side * gap * gap)

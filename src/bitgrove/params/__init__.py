@@ -5,9 +5,11 @@ from bitgrove.params.defaults import (
     changed_params,
     complete_params,
     model_params,
+    plain,
 )
 from bitgrove.params.parameter import Parameter
-from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams, resolve
+from bitgrove.params.resolve import resolve
+from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
 __all__ = [
     "BY_NAME",
@@ -19,5 +21,6 @@ __all__ = [
     "changed_params",
     "complete_params",
     "model_params",
+    "plain",
     "resolve",
 ]

@@ -14,20 +14,23 @@ from bitgrove.params.table import PARAMETERS, TrainParams
 
 # Where a default of a parameter that shapes the model changes, add what it was: the first entry
 # holds what version 1 had and version 2 has not, the second what version 2 had, and so on.
-_OLDER: tuple[Mapping[str, object], ...] = ()
+_OLDER: tuple[Mapping[str, object], ...] = (
+    # Without max_delta_step no leaf was bounded.
+    {"max_delta_step": 0.0, "gradient_scale": "max"},
+)
 DEFAULTS_VERSION = len(_OLDER) + 1
 
 
 def model_params(params: TrainParams | None = None) -> dict[str, Any]:
     """The parameters that shape the model, as JSON values; None: today's defaults."""
     values = vars(params) if params is not None else {p.name: p.default for p in PARAMETERS}
-    return {p.name: _plain(values[p.name]) for p in PARAMETERS if p.affects_model}
+    return {p.name: plain(values[p.name]) for p in PARAMETERS if p.affects_model}
 
 
 def complete_params(changed: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
     """All parameters of a model, from those that differ from the defaults of this version."""
     found = _defaults(version)
-    found.update({name: _plain(value) for name, value in changed.items()})
+    found.update({name: plain(value) for name, value in changed.items()})
     return found
 
 
@@ -49,5 +52,8 @@ def _same(value: object, default: object) -> bool:
     return type(value) is type(default) and repr(value) == repr(default)
 
 
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
+def plain(value: Any) -> Any:
+    """As JSON: lists for tuples, names for functions."""
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    return getattr(value, "__name__", type(value).__name__) if callable(value) else value

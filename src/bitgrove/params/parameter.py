@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from bitgrove.errors import ParameterError
 from bitgrove.objectives import owners
 from bitgrove.objectives.metrics import METRICS, SYNONYMS, make_metric
 
-Kind = Literal["int", "float", "bool", "choice", "metrics", "floats"]
+Kind = Literal[
+    "int", "float", "bool", "choice", "metrics", "floats", "schedule", "callable", "object"
+]
 
 MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
 
@@ -39,6 +41,8 @@ class Parameter:
     choices: Collection[str] = ()
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
     optional: bool = False  # None is a value of its own
+    one_or_more: bool = False  # a single number stands for a list of one
+    or_bool: bool = False  # True and False stand for 1 and 0
     affects_model: bool = True
 
     @property
@@ -52,30 +56,45 @@ class Parameter:
         if self.type == "choice":
             text = "one of " + ", ".join(repr(choice) for choice in self.choices)
         elif self.type == "metrics":
-            with_rank = ", ".join(f"{n}@k" for n, metric in METRICS.items() if metric.takes_rank)
-            text = f"a name or a list of names out of {', '.join(METRICS)} and {with_rank} (k >= 1)"
+            with_argument = [f"{n}@{m.argument}" for n, m in METRICS.items() if m.argument]
+            text = (
+                f"a name, a function or a list of them; the names are {', '.join(METRICS)} and "
+                f"{', '.join(with_argument)}"
+            )
+        elif self.type == "callable":
+            text = "a function"
         elif self.type == "floats":
-            text = "a list of finite numbers >= 0"
+            text = "a number or a list of them" if self.one_or_more else "a list of finite numbers"
+            text += self._bounds
+        elif self.type == "object":
+            text = "an object"
         elif self.type == "bool":
             text = "True or False"
         else:
-            text = "an integer" if self.type == "int" else "a finite number"
-            text += f" {'>' if self.low_open else '>='} {self.low}"
-            text += "" if self.high in (None, MANY) else f" and <= {self.high}"
+            text = ("an integer" if self.type == "int" else "a finite number") + self._bounds
+        if self.type == "schedule":
+            text += ", a list of them, or a function of the iteration"
         others = [value for value in self.synonyms if not isinstance(value, str)]
         return " or ".join([text, *map(repr, [None, *others] if self.optional else others)])
+
+    @property
+    def _bounds(self) -> str:
+        text = f" {'>' if self.low_open else '>='} {self.low}" if self.low > -MANY else ""
+        return text + ("" if self.high in (None, MANY) else f" and <= {self.high}")
 
 
 def checked(parameter: Parameter, value: object) -> object:
     """`value` as the parameter's Python type, or a ParameterError that says what is allowed."""
     plain = value.item() if isinstance(value, np.generic) else value
+    if parameter.or_bool and isinstance(plain, bool):
+        plain = int(plain)
     # True == 1 and 1.0 == 1 in a dict: only these types may be looked up as a synonym.
     if plain is None or type(plain) in (str, int):
         plain = parameter.synonyms.get(plain, plain)
     if plain is None and parameter.optional:
         return None
     found = _CONVERT[parameter.type](parameter, plain)
-    if found is None:
+    if found is None and parameter.type != "object":
         raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}")
     return found
 
@@ -105,16 +124,18 @@ def _to_choice(parameter: Parameter, value: object) -> str | None:
     return str(value) if name in parameter.choices else None
 
 
-def _to_metrics(parameter: Parameter, value: object) -> tuple[str, ...] | None:
-    names = [value] if isinstance(value, str) else value
+def _to_metrics(parameter: Parameter, value: object) -> tuple[Any, ...] | None:
+    names = [value] if isinstance(value, str) or callable(value) else value
     if not isinstance(names, (list, tuple)) or not names:
         return None
-    known = [SYNONYMS.get(name, name) if isinstance(name, str) else "" for name in names]
+    known = [SYNONYMS.get(name, name) if isinstance(name, str) else name for name in names]
     return tuple(dict.fromkeys(known)) if all(map(_is_metric, known)) else None
 
 
 def _to_floats(parameter: Parameter, value: object) -> tuple[float, ...] | None:
     items = value.tolist() if isinstance(value, np.ndarray) else value
+    if parameter.one_or_more and isinstance(items, (int, float)):
+        items = [items]
     if not isinstance(items, (list, tuple)) or not items:
         return None
     numbers = [_to_float(parameter, x.item() if isinstance(x, np.generic) else x) for x in items]
@@ -122,9 +143,25 @@ def _to_floats(parameter: Parameter, value: object) -> tuple[float, ...] | None:
     return found if len(found) == len(numbers) else None
 
 
-_CONVERT = {
+def _to_callable(parameter: Parameter, value: object) -> object:
+    return value if callable(value) else None
+
+
+def _to_schedule(parameter: Parameter, value: object) -> object:
+    """A number, a list of them, or a function, which resolve() asks for all iterations."""
+    if callable(value):
+        return value
+    return _to_float(parameter, value) or _to_floats(parameter, value)
+
+
+def _to_object(parameter: Parameter, value: object) -> object:
+    return value
+
+
+_CONVERT: dict[str, Callable[[Parameter, object], object]] = {
     "int": _to_int, "float": _to_float, "bool": _to_bool, "choice": _to_choice,
-    "metrics": _to_metrics, "floats": _to_floats,
+    "metrics": _to_metrics, "floats": _to_floats, "schedule": _to_schedule,
+    "callable": _to_callable, "object": _to_object,
 }  # fmt: skip
 
 
@@ -133,7 +170,9 @@ def _in_bounds(parameter: Parameter, value: float) -> bool:
     return above and (parameter.high is None or value <= parameter.high)
 
 
-def _is_metric(name: str) -> bool:
+def _is_metric(name: object) -> bool:
+    if not isinstance(name, str):
+        return callable(name)
     try:
         make_metric(name)
     except KeyError:

@@ -14,7 +14,7 @@ def render_markdown() -> str:
         "# Parameters",
         "",
         "Made from `bitgrove/params/table.py` by `python -m bitgrove.params`; do not edit.",
-        "Aliases work in `train()`; the estimators take the main names only.",
+        "`train()`, the estimators and the command line know the aliases, too.",
     ]
     for group in groups:
         members = [p for p in PARAMETERS if p.group == group]

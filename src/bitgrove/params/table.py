@@ -1,22 +1,19 @@
 """The one table of training parameters.
 
 Owns: every parameter's name, aliases, type, default, bounds and documentation (one of them is a
-Parameter, see parameter.py).
-Receives: what the user wrote (any mapping). Returns: a frozen, checked `TrainParams`.
+Parameter, see parameter.py), and `TrainParams`, which resolve.py makes of what the user wrote.
 `python -m bitgrove.params` prints the reference page made from the same table (reference_page.py).
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from bitgrove.errors import ParameterError
 from bitgrove.objectives import OBJECTIVES, SYNONYMS
-from bitgrove.objectives.metrics import judged_by, make_metric
-from bitgrove.params.parameter import MANY, Kind, Parameter, checked
+from bitgrove.params.parameter import MANY, Kind, Parameter
 
 
 def _row(kind: Kind, default: object, group: str, doc: str, aliases: str = "", **rest: Any) -> Any:
@@ -25,7 +22,8 @@ def _row(kind: Kind, default: object, group: str, doc: str, aliases: str = "", *
 
 
 def _default_metrics() -> str:
-    *others, last = dict.fromkeys(objective.default_metric for objective in OBJECTIVES.values())
+    metrics = (objective.default_metric for objective in OBJECTIVES.values())
+    *others, last = dict.fromkeys(metric for metric in metrics if metric is not None)
     return f"{', '.join(others)} or {last}"
 
 
@@ -43,7 +41,8 @@ class TrainParams:
     objective: str | None = _row("choice", None, CORE,
         "The loss that is minimised. `train()` needs it; the estimators choose it themselves: "
         "`binary` or `multiclass` by the number of classes, `regression` (squared error), "
-        "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood.",
+        "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood; a "
+        "function of your own, too: see losses.md.",
         "objective_type loss app application", choices=OBJECTIVES, optional=True,
         synonyms=SYNONYMS)
     n_estimators: int = _row("int", 100, CORE,
@@ -52,9 +51,10 @@ class TrainParams:
         "validation data decide. LightGBM `num_iterations`, XGBoost `num_boost_round`.",
         "num_iterations num_iteration n_iter num_trees num_round num_rounds num_boost_round "
         "max_iter iterations", low=1, high=10**6)
-    learning_rate: float = _row("float", 0.1, CORE,
+    learning_rate: float | tuple[float, ...] = _row("schedule", 0.1, CORE,
         "Each tree's values are multiplied by it. Smaller values generalise better and need more "
-        "trees; try 0.02 to 0.2. XGBoost `eta`.", "eta shrinkage_rate", high=1000, low_open=True)
+        "trees; try 0.02 to 0.2. A list has one value for each iteration, a function is asked for "
+        "iteration 0, 1, 2, ... XGBoost `eta`.", "eta shrinkage_rate", high=1000, low_open=True)
     random_state: int = _row("int", 0, CORE,
         "Seed of the stochastic rounding and of row, feature and bin sampling. The same data, "
         "parameters and seed give the same model, byte for byte. None means 0. The estimators also "
@@ -74,7 +74,8 @@ class TrainParams:
     min_child_weight: float = _row("float", 1e-3, SHAPE,
         "Smallest sum of hessians (for squared error: of sample weights) in a leaf. Unlike "
         "`min_child_samples` it also rejects leaves whose rows are already predicted with "
-        "confidence. LightGBM `min_sum_hessian_in_leaf`; XGBoost's default is 1.",
+        "confidence. LightGBM `min_sum_hessian_in_leaf`; XGBoost's default is 1, which costs "
+        "accuracy on small, clear-cut and light-weighted data: `max_delta_step` guards instead.",
         "min_sum_hessian_in_leaf min_sum_hessian min_sum_hessian_per_leaf")
     min_split_gain: float = _row("float", 0.0, SHAPE,
         "A split must gain more than this, measured as LightGBM and XGBoost do (twice what the "
@@ -83,11 +84,17 @@ class TrainParams:
         "min_gain_to_split gamma min_split_loss")
     reg_lambda: float = _row("float", 0.0, SHAPE,
         "L2 penalty on leaf values: shrinks leaves with little hessian most. Try 1 to 10 on small "
-        "or noisy data. LightGBM `lambda_l2`; XGBoost's default is 1.",
+        "or noisy data, or with rare classes. LightGBM `lambda_l2`; XGBoost's default is 1, which "
+        "costs accuracy on small, clear-cut and light-weighted data.",
         "lambda_l2 lambda l2_regularization l2_leaf_reg")
     reg_alpha: float = _row("float", 0.0, SHAPE,
         "L1 penalty on leaf values: leaves whose gradient sum is below it predict zero. "
         "LightGBM `lambda_l1`, XGBoost `alpha`.", "lambda_l1 alpha")
+    max_delta_step: float | None = _row("float", None, SHAPE,
+        "Largest step of a leaf, before `learning_rate`; 0: no limit. None: 10 where a score is "
+        "a logarithm (of odds, where divided by `sigmoid`, or of counts), else no limit. The "
+        "default keeps leaves of rare classes, whose hessian is next to nothing, from running "
+        "away, and leaves all others alone.", "max_tree_output max_leaf_output", optional=True)
     subsample: float = _row("float", 1.0, SAMPLING,
         "Part of the rows each tree is grown on, drawn without replacement. 0.5 to 0.9 adds "
         "variety between trees and saves time. LightGBM `bagging_fraction`.",
@@ -119,10 +126,11 @@ class TrainParams:
     refit_leaves: bool = _row("bool", True, QUANTIZED,
         "Compute the final leaf values from the unrounded gradients. Costs one pass over the rows; "
         "keep it on below 4 bits. LightGBM `quant_train_renew_leaf`.", "quant_train_renew_leaf")
-    gradient_scale: str = _row("choice", "max", QUANTIZED,
-        "What the largest integer stands for. `max`: the largest gradient. `robust`: a high "
-        "quantile, so that a few huge gradients (heavy-tailed regression targets) do not flatten "
-        "all the others to zero.", choices=("max", "robust"))
+    gradient_scale: str = _row("choice", "robust", QUANTIZED,
+        "What the integers reach to: the largest gradient, at `max` (the paper's) with the levels "
+        "of the bits, at `robust` with up to 127 where nearly all gradients are far smaller than "
+        "it. So a few huge ones (heavy-tailed targets) do not flatten all others to zero; it is "
+        "the default because it loses nothing and costs no time.", choices=("max", "robust"))
     packed: bool = _row("bool", True, QUANTIZED,
         "Sum gradient and hessian together in one integer. Turning it off is slower and gives the "
         "same model: a check and a yardstick, not a tuning knob.", affects_model=False)
@@ -147,7 +155,42 @@ class TrainParams:
     label_gain: tuple[float, ...] | None = _row("floats", None, OBJECTIVE,
         "Gain of relevance labels 0, 1, 2, ... in NDCG. None: 2^label - 1. Give your own list when "
         "labels are large or that grows too fast.", optional=True)
-    eval_metric: tuple[str, ...] | None = _row("metrics", None, EVALUATION,
+    quantile_alpha: tuple[float, ...] = _row("floats", (0.9,), OBJECTIVE,
+        "Which quantile `quantile` learns, between 0 and 1; several make one model of several "
+        "outputs. LightGBM `alpha`.", "quantile", low_open=True, high=1, one_or_more=True)
+    non_crossing: bool = _row("bool", False, OBJECTIVE,
+        "Sort the predictions of several quantiles row by row, so that they never cross.")
+    expectile_alpha: float = _row("float", 0.9, OBJECTIVE,
+        "Which expectile `expectile` learns, between 0 and 1; 0.5 is the mean.",
+        low_open=True, high=1)
+    huber_delta: float = _row("float", 0.9, OBJECTIVE,
+        "Distance from the label at which the Huber losses turn from a square into a line: choose "
+        "it by the scale of the label's noise. LightGBM `alpha`.", "huber_slope", low_open=True)
+    fair_c: float = _row("float", 1.0, OBJECTIVE,
+        "Scale of the Fair loss: errors far below it count squared, far above it by their size.",
+        low_open=True)
+    poisson_max_delta_step: float = _row("float", 0.7, OBJECTIVE,
+        "Guard of `poisson` against steps that overshoot: hessians are exp of it times larger.")
+    tweedie_variance_power: float = _row("float", 1.5, OBJECTIVE,
+        "Power of the mean that the variance grows with: near 1 as counts (Poisson), near 2 as "
+        "amounts (gamma).", low=1, high=2)
+    focal_gamma: float = _row("float", 2.0, OBJECTIVE,
+        "How much `focal` fades rows that are predicted right; 0 is the logistic loss.")
+    focal_alpha: float = _row("float", 0.25, OBJECTIVE,
+        "Weight of the positive class in `focal`; the negative class has one minus it.",
+        low_open=True, high=1)
+    is_unbalance: bool = _row("bool", False, OBJECTIVE,
+        "Give the positive class the weight (negatives / positives), as `scale_pos_weight` would.",
+        "unbalance unbalanced_sets")
+    base_score: tuple[float, ...] | None = _row("floats", None, OBJECTIVE,
+        "The prediction (a probability, a value) that training starts from, one for all outputs or "
+        "one each. None: the best constant, found from the labels.",
+        "init_prediction", low=-math.inf, optional=True, one_or_more=True)
+    boost_from_average: bool = _row("bool", True, OBJECTIVE,
+        "Start from the best constant. False: from a score of zero, unless `base_score` is given.")
+    objective_function: Callable[..., Any] | None = _row("callable", None, OBJECTIVE,  # noqa: RUF009
+        "The function that was given as `objective`; see losses.md.", optional=True)
+    eval_metric: tuple[str | Callable[..., Any], ...] | None = _row("metrics", None, EVALUATION,
         "Metric or metrics computed on the validation data after each iteration. None: the "
         f"objective's own ({_default_metrics()}). LightGBM `metric`.",
         "metric metrics", optional=True)
@@ -155,12 +198,17 @@ class TrainParams:
         "Stop when a validation metric has not improved for this many iterations, and keep the "
         "model of the best one. Needs validation data. 20 to 100; more for a small learning rate.",
         "early_stopping_round early_stopping n_iter_no_change", low=1, high=MANY, optional=True)
+    max_seconds: float | None = _row("float", None, EVALUATION,
+        "Stop after the iteration in which this time is over, counted from the call of `train()`; "
+        "with validation data the best iteration is kept. How far training gets then depends on "
+        "the machine; what it has grown does not.",
+        "time_limit", low_open=True, optional=True)
     first_metric_only: bool = _row("bool", False, EVALUATION,
         "Let only the first metric decide about early stopping; the others are still recorded.")
     n_jobs: int | None = _row("int", None, EXECUTION,
-        "Threads. None or -1: all cores this process may use. Never changes the model.",
-        "num_threads num_thread nthread nthreads thread_count",
-        low=1, high=MANY, optional=True, synonyms={-1: None}, affects_model=False)
+        "Threads. None, 0 or -1: all cores this process may use; -2: all but one, and so on. Never "
+        "changes the model.", "num_threads num_thread nthread nthreads thread_count",
+        low=-MANY, high=MANY, optional=True, synonyms={-1: None, 0: None}, affects_model=False)
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
         "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
         "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
@@ -173,8 +221,9 @@ class TrainParams:
         "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "
         "a little more work thrown away.", high=1, low_open=True, affects_model=False)
     verbosity: int = _row("int", 0, EXECUTION,
-        "1 prints the metrics of each iteration to standard error; 0 and -1 are silent.",
-        "verbose", low=-1, high=1, affects_model=False)
+        "1 prints the metrics of each iteration and a summary to standard error, 10 those of every "
+        "tenth; 0 and -1 are silent. True is 1, False is 0.",
+        "verbose", low=-1, high=MANY, or_bool=True, affects_model=False)
     progress: bool = _row("bool", False, EXECUTION, "Show a progress bar.", affects_model=False)
     distributed: str = _row("choice", "data", DISTRIBUTED,
         "With several ranks: `data` sums the histograms of all features, which gives the model of "
@@ -197,50 +246,3 @@ PARAMETERS: tuple[Parameter, ...] = tuple(
 )
 BY_NAME: dict[str, Parameter] = {p.name: p for p in PARAMETERS}
 CANONICAL: dict[str, str] = {name: p.name for p in PARAMETERS for name in (p.name, *p.aliases)}
-
-
-def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
-    """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
-    given = vars(params) if isinstance(params, TrainParams) else dict(params or {})
-    values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
-    spelled: dict[str, str] = {}
-    for name, value in given.items():
-        parameter = BY_NAME[_canonical_name(name)]
-        value_found = checked(parameter, value)
-        first = spelled.setdefault(parameter.name, name)
-        if first != name and values[parameter.name] != value_found:
-            raise ParameterError(
-                f"{first!r} and {name!r} are the same parameter but have different values: "
-                f"{given[first]!r} and {value!r}"
-            )
-        values[parameter.name] = value_found
-    _check_together(values)
-    return TrainParams(**values)
-
-
-def _canonical_name(name: object) -> str:
-    if isinstance(name, str) and name in CANONICAL:
-        return CANONICAL[name]
-    close = difflib.get_close_matches(str(name), CANONICAL, n=1)
-    hint = f"; did you mean {CANONICAL[close[0]]!r}?" if close else ""
-    raise ParameterError(f"unknown parameter {name!r}{hint}")
-
-
-def _check_together(values: Mapping[str, Any]) -> None:
-    """Rules between parameters: what has no meaning for the objective is refused, not ignored."""
-    objective = values["objective"]
-    if objective is None:
-        return
-    for p in PARAMETERS:
-        if objective not in p.objectives and values[p.name] != p.default:
-            raise ParameterError(
-                f"{p.name}={values[p.name]!r} has no meaning for objective={objective!r}; "
-                f"it belongs to {' and '.join(p.objectives)}"
-            )
-    for name in values["eval_metric"] or ():
-        fits = judged_by(make_metric(name))
-        if objective not in fits:
-            raise ParameterError(
-                f"eval_metric={name!r} cannot judge objective={objective!r}; "
-                f"it belongs to {' and '.join(fits)}"
-            )

@@ -58,7 +58,7 @@ def suggest_bits(
     model, rows = _model_and_rows(source, params, data)
     steps = np.linspace(0, model.n_iterations - 1, min(n_trees, model.n_iterations))
     iterations = sorted({round(step) for step in steps.tolist()})
-    scale = str(model.params.get("gradient_scale", "max"))
+    scale = resolve({**model.params, "device": "cpu"}).gradient_scale
     regrets: dict[int, float] = {}
     for bits in BITS:
         found = measure_split_regret(

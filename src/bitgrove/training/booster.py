@@ -14,24 +14,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.arithmetic.selection import integer_weights
 from bitgrove.backends import Backend, BinnedMatrix, make_backend
-from bitgrove.backends.base import Gradients, LeafRule, OutputGradients, Sample, make_targets
+from bitgrove.backends.base import (
+    Gradients,
+    LeafRule,
+    OutputGradients,
+    Sample,
+    TreeWork,
+    make_targets,
+)
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.row_ids import RowRuns, number_rows
 from bitgrove.data.sampling import feature_sample, rounding_key, row_sample
 from bitgrove.distributed.agreement import agree
-from bitgrove.distributed.comm import Comm
-from bitgrove.errors import DataError, DataTypeError
+from bitgrove.distributed.comm import Comm, SoloComm
+from bitgrove.errors import DataError, DataTypeError, ParameterError
+from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import make_objective
+from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
+from bitgrove.training.continuing import check_continues, raw_scores, shared_model
 from bitgrove.training.grower import Grower, TreeSample
+from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import counts_magnitudes, quantize
-from bitgrove.training.refit import finish_tree, integer_leaf_sums, original_leaf_sums
+from bitgrove.training.refit import (
+    finish_tree,
+    integer_leaf_sums,
+    original_leaf_sums,
+    residual_quantiles,
+)
+
+F64 = NDArray[np.float64]
 
 
 @dataclass
@@ -39,20 +57,33 @@ class TrainInfo:
     """Facts about a training run; none of them is part of the model's bytes.
 
     best_score: the metrics of the kept iteration (of the last one, without early stopping).
+    rounding_noise: for each tree, the part of its gradients' variance that is rounding, 0 to 1.
     """
 
     rounds_per_tree: list[int] = field(default_factory=list)
     accumulator_widths: Counter[str] = field(default_factory=Counter)
     zero_rows: list[int] = field(default_factory=list)
+    rounding_noise: list[float] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        seconds = ", ".join(f"{what} {s:.3g} s" for what, s in self.seconds.items())
+        sets = f", judged on {', '.join(self.evals_result)}" if self.evals_result else ""
+        return f"<bitgrove.TrainInfo {len(self.rounds_per_tree)} trees, {seconds}{sets}>"
 
 
 class Booster:
     """Rows, scores and trees of one training run."""
 
-    def __init__(self, params: TrainParams, train_set: Dataset, comm: Comm) -> None:
+    def __init__(
+        self,
+        params: TrainParams,
+        train_set: Dataset,
+        comm: Comm,
+        init_model: Model | PathLike | None = None,
+    ) -> None:
         self.params, self.comm, self.info = params, comm, TrainInfo()
         if not isinstance(train_set, Dataset):
             raise DataTypeError(f"train_set must be a Dataset, got {type(train_set).__name__}")
@@ -70,15 +101,34 @@ class Booster:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
         self.matrix = bin_training_set(dataset, self.backend, params, comm, self.runs)
         self.targets = make_targets(self.backend, self.objective, label, weight, group)
-        self.base_score = self.objective.base_scores(label, weight, comm)
-        self.scores = start_scores(self.backend, self.base_score, dataset.n_rows)
-        self.leaf_rule = LeafRule(params.reg_alpha, params.reg_lambda, params.learning_rate)
-        self.trees: list[Tree] = []
+        self.init_model = shared_model(init_model, comm, "init_model")
+        if self.init_model is None:
+            self.base_score = base_scores(params, self.objective, dataset, weight, comm)
+        else:
+            check_continues(self.init_model, self.objective, dataset)
+            self.base_score = self.init_model.base_score
+        self.scores = self.start_scores(dataset)
+        self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
+        self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
+        self.guards = Guards(params, self.objective, comm.rank)
+        # Whole weights for quantiles of residuals, where leaves are such.
+        self.leaf_weights = None
+        if self.objective.leaf_level is not None:
+            self.leaf_weights = self.backend.upload(integer_weights(weight, comm))
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
 
+    def start_scores(self, dataset: Dataset) -> Any:
+        """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
+        if self.init_model is None:
+            given = dataset.init_score
+            return start_scores(self.backend, self.base_score, dataset.n_rows, given)
+        if dataset.init_score is not None:
+            raise DataError("init_score: not together with init_model")
+        return self.backend.upload(raw_scores(self.init_model, dataset, self.params.n_jobs))
+
     def boost(self, iteration: int) -> list[Tree]:
-        """One iteration: a tree for each output."""
+        """One iteration: a tree for each output; those of init_model are counted."""
         self.gradients = None  # their memory can be used again
         self.gradients = gradients = self.backend.gradients(
             self.objective, self.scores, self.targets, counts_magnitudes(self.params)
@@ -102,13 +152,21 @@ class Booster:
         quantized = quantize(backend, gradients, params, key, self.runs, self.comm)
         rows = backend.select_rows(self.runs, sample)
         seen = TreeSample(rows, feature_sample(params, number, self.dataset.n_features))
-        grown, work = self.grower.grow(quantized, seen, WidthPlan(quantized), self.n_total)
-        if params.refit_leaves:
+        widths = WidthPlan(quantized, self.n_total)
+        grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
+        level = self.objective.output(output).leaf_level
+        if params.refit_leaves and level is None:
             n_rows = int(grown.leaf_rows.sum())
             sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
-        tree = finish_tree(grown, *work.leaf_values(sums, self.leaf_rule))
+        rule = self.leaf_rule(number)
+        values, hess = work.leaf_values(sums, rule)
+        if level is not None:
+            found = self._quantiles(output, work, len(hess), level)
+            values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
+        values = self.guards.bounded(values, rule.learning_rate)
+        tree = finish_tree(grown, values, hess)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
@@ -116,7 +174,19 @@ class Booster:
             if n_built:
                 self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
+        self.info.rounding_noise.append(quantized.rounding_noise)
         return tree
+
+    def _quantiles(self, output: int, work: TreeWork, n_leaves: int, level: float) -> F64:
+        """Of the residuals of each leaf."""
+        keys = self.backend.residual_keys(self.scores[output], self.targets.label_of(output))
+        return residual_quantiles(work, keys, self.leaf_weights, n_leaves, level, self.comm)
+
+    def leaf_rule(self, tree: int) -> LeafRule:
+        params, rate = self.params, self.params.learning_rate
+        if isinstance(rate, tuple):  # one for each iteration of this training
+            rate = rate[tree // self.objective.n_outputs - self.n_before]
+        return LeafRule(params.reg_alpha, params.reg_lambda, rate)
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""
@@ -133,9 +203,45 @@ class Booster:
         )
 
 
-def start_scores(backend: Backend, base_score: NDArray[np.float64], n_rows: int) -> Any:
-    """(n_outputs, n_rows) on the backend, each output filled with its base score."""
-    return backend.upload(np.broadcast_to(base_score[:, None], (len(base_score), n_rows)))
+def base_scores(
+    params: TrainParams,
+    objective: Objective,
+    dataset: Dataset,
+    weight: NDArray[np.float32] | None,
+    comm: Comm,
+) -> F64:
+    """Where the score of each output starts: as given, zero, or the best constant."""
+    n_outputs, given = objective.n_outputs, params.base_score
+    if dataset.init_score is not None:
+        if given is not None:
+            raise ParameterError(f"base_score={given!r}: the Dataset has an init_score already")
+        return np.zeros(n_outputs)
+    if given is not None:
+        if len(given) not in (1, n_outputs):
+            raise ParameterError(
+                f"base_score={given!r}: {len(given)} values for {n_outputs} outputs"
+            )
+        found = np.array([objective.link.score(value) for value in given])
+        return np.broadcast_to(found, (n_outputs,)).copy()
+    if not params.boost_from_average:
+        return np.zeros(n_outputs)
+    assert dataset.label is not None
+    return objective.base_scores(dataset.label, weight, comm)
+
+
+def start_scores(
+    backend: Backend, base_score: F64, n_rows: int, init_score: F64 | None = None
+) -> Any:
+    """(n_outputs, n_rows) on the backend: each output's base score, or the rows' own."""
+    shape = (len(base_score), n_rows)
+    if init_score is None:
+        return backend.upload(np.broadcast_to(base_score[:, None], shape))
+    given = init_score[:, None].T if init_score.ndim == 1 else init_score.T
+    if given.shape != shape:
+        raise DataError(
+            f"init_score: has {given.shape[0]} values per row, the model {shape[0]} outputs"
+        )
+    return backend.upload(np.array(given, order="C"))
 
 
 def bin_training_set(
@@ -145,6 +251,10 @@ def bin_training_set(
 
     Not so for a shard: its edges belong to the rows of all ranks, which may be others next time.
     """
+    if dataset.reference is not None:
+        if comm.size > 1:
+            raise DataError("reference: a shard of several ranks cannot have one")
+        return _bin_like_reference(dataset, backend, params)
     require_device(dataset.device, backend.name)
     key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
     if comm.size == 1 and key in dataset.binned:
@@ -154,4 +264,16 @@ def bin_training_set(
     matrix.prepare(mapper.with_missing(comm.allreduce_max(matrix.missing)))
     if comm.size == 1:
         dataset.binned[key] = matrix
+    return matrix
+
+
+def _bin_like_reference(dataset: Dataset, backend: Backend, params: TrainParams) -> BinnedMatrix:
+    """Bins the rows with the edges of the Dataset that they share them with."""
+    assert dataset.reference is not None
+    origin, comm = dataset.reference.without_zero_weights(), SoloComm()
+    runs, _ = number_rows(comm, origin.n_rows, None)
+    mapper = bin_training_set(origin, backend, params, comm, runs).mapper
+    require_device(dataset.device, backend.name)
+    matrix = backend.bin_columns(dataset.columns, mapper)
+    matrix.prepare(mapper.with_missing(matrix.missing))
     return matrix

@@ -17,10 +17,9 @@ from bitgrove.data.binning import BinMapper
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.distributed.agreement import agree_on
-from bitgrove.errors import DataError, DataTypeError, ParameterError
+from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.tree import Tree
-from bitgrove.objectives.metrics import EvalData, make_metric
-from bitgrove.training.booster import start_scores
+from bitgrove.objectives.metrics import EvalData, FunctionMetric, Metric, make_metric
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import Booster
@@ -42,6 +41,7 @@ class _ValidSet:
     matrix: BinnedMatrix
     scores: Any
     dataset: Dataset
+    is_training: bool = False
 
 
 class Evaluator:
@@ -51,30 +51,30 @@ class Evaluator:
         self,
         booster: Booster,
         train_set: Dataset,
-        valid_sets: Dataset | Sequence[Dataset] | None,
+        valid_sets: Sequence[Dataset],
         valid_names: Sequence[str] | None,
     ) -> None:
         self.booster, self.backend = booster, booster.backend
-        names = booster.params.eval_metric or (booster.objective.default_metric,)
-        metrics = map(make_metric, names)
-        self.metrics = list({m.name: m for m in metrics}.values())  # ndcg and ndcg@10 are one
-        datasets = _datasets(valid_sets)
-        set_names = _names(valid_names, len(datasets))
+        self.metrics, self.functions = _metrics(booster, bool(valid_sets))
+        set_names = _names(valid_names, [dataset is train_set for dataset in valid_sets])
         agree_on(booster.comm, "validation sets", set_names)
         self.sets = [
             self._prepare(name, dataset, train_set)
-            for name, dataset in zip(set_names, datasets, strict=True)
+            for name, dataset in zip(set_names, valid_sets, strict=True)
         ]
         if len({valid.name for valid in self.sets}) != len(self.sets):
             raise ParameterError(f"valid_names: names must differ, got {set_names}")
-        self._n_trees = 0
+        self._n_trees = len(booster.trees)
+
+    @property
+    def has_deciding(self) -> bool:
+        """Whether there is a validation set other than the training set."""
+        return any(not valid.is_training for valid in self.sets)
 
     def _prepare(self, name: str, dataset: Dataset, train_set: Dataset) -> _ValidSet:
         booster = self.booster
         if dataset is train_set:
-            return _ValidSet("training", booster.matrix, booster.scores, booster.dataset)
-        if name == "training":
-            raise ParameterError("valid_names: 'training' is reserved for the training set")
+            return _ValidSet(name, booster.matrix, booster.scores, booster.dataset, True)
         if dataset.label is None:
             raise DataError(f"validation set {name!r} has no label")
         if dataset.n_features != booster.dataset.n_features:
@@ -95,23 +95,31 @@ class Evaluator:
         if heaviest == 0.0:
             raise DataError(f"validation set {name!r}: all weights are zero")
         matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper)
-        scores = start_scores(self.backend, booster.base_score, dataset.n_rows)
+        if (dataset.init_score is None) != (booster.dataset.init_score is None):
+            raise DataError(
+                f"validation set {name!r}: it and the training set need an init_score, or neither"
+            )
+        scores = booster.start_scores(dataset)
         return _ValidSet(name, matrix, scores, dataset)
 
     def add(self, tree: Tree) -> None:
         output = self._n_trees % self.booster.objective.n_outputs
         self._n_trees += 1
         for valid in self.sets:
-            if valid.name != "training":
+            if not valid.is_training:
                 self.backend.add_tree(valid.scores[output], valid.matrix, tree)
 
     def evaluate(self) -> list[Evaluation]:
-        return [
-            Evaluation(valid.name, m.name, m.compute(data, self.booster.comm), m.higher_is_better)
-            for valid in self.sets
-            for data in [self._eval_data(valid)]
-            for m in self.metrics
-        ]
+        comm, found = self.booster.comm, []
+        for valid in self.sets:
+            data, is_training = self._eval_data(valid), valid.is_training
+            for m in self.metrics:
+                value = m.compute(data, comm)
+                found.append(Evaluation(valid.name, m.name, value, m.higher_is_better, is_training))
+            for function in self.functions:
+                judged = function.evaluate(data, comm)
+                found.append(Evaluation(valid.name, *judged, is_training))
+        return found
 
     def _eval_data(self, valid: _ValidSet) -> EvalData:
         dataset = valid.dataset
@@ -128,19 +136,24 @@ class Evaluator:
         return EvalData(prediction, dataset.label, weight, group, objective.gains)
 
 
-def _datasets(valid_sets: Dataset | Sequence[Dataset] | None) -> list[Dataset]:
-    if valid_sets is None:
-        return []
-    datasets = [valid_sets] if isinstance(valid_sets, Dataset) else list(valid_sets)
-    if not all(isinstance(dataset, Dataset) for dataset in datasets):
-        raise DataTypeError("valid_sets must be a Dataset or a list of them")
-    return datasets
+def _metrics(booster: Booster, needed: bool) -> tuple[list[Metric], list[FunctionMetric]]:
+    """The named metrics and the user's functions that judge a training."""
+    objective, given = booster.objective, booster.params.eval_metric
+    if given is None and objective.default_metric is None and needed:
+        raise ParameterError(
+            f"eval_metric=None: objective {objective.name!r} has no metric of its own; name one"
+        )
+    names = given or ((objective.default_metric,) if objective.default_metric else ())
+    metrics = [make_metric(n).for_objective(objective) for n in names if isinstance(n, str)]
+    # ndcg and ndcg@10 are one
+    unique = list({metric.name: metric for metric in metrics}.values())
+    return unique, [FunctionMetric(n) for n in names if callable(n)]
 
 
-def _names(given: Sequence[str] | None, n_sets: int) -> list[str]:
+def _names(given: Sequence[str] | None, is_training: list[bool]) -> list[str]:
     if given is None:
-        return [f"valid_{i}" for i in range(n_sets)]
+        return ["training" if own else f"valid_{i}" for i, own in enumerate(is_training)]
     names = [given] if isinstance(given, str) else list(given)
-    if len(names) != n_sets:
-        raise ParameterError(f"valid_names: {len(names)} names for {n_sets} sets")
+    if len(names) != len(is_training):
+        raise ParameterError(f"valid_names: {len(names)} names for {len(is_training)} sets")
     return names

@@ -15,8 +15,11 @@ from bitgrove.training.quantize import QuantizedGradients
 TOTAL_WIDTHS = (16, 32, 64)
 LOCAL_WIDTHS = (8, 16, 32, 64)
 # Rows a thread adds up before it flushes; below the least, flushing would cost more than adding.
+# The kernel watches the real sums, so rows are counted by their mean; LEAST_ROWS of the largest
+# must fit nevertheless, since it looks at sums of that many.
 BLOCK_ROWS = 8192
 LEAST_BLOCK_ROWS = 1024
+LEAST_ROWS = 256
 ALL_ROWS = 2**62
 
 
@@ -31,20 +34,29 @@ _RANGES = {width: half_range(width) for width in LOCAL_WIDTHS}
 class WidthPlan:
     """Widths for one tree, from the bounds of its integers; `limits` is what the frontier uses."""
 
-    def __init__(self, quantized: QuantizedGradients) -> None:
+    def __init__(self, quantized: QuantizedGradients, n_rows: int) -> None:
+        """n_rows: on all ranks, as the sums."""
         grad_limit, hess_limit = max(quantized.grad_limit, 1), max(quantized.hess_limit, 1)
         abs_grad, hess = quantized.abs_grad_sum, quantized.hess_sum
-        self._rows_that_fit, self._most_rows = {}, {}
+        n_active = max(n_rows - quantized.zero_rows, 1)
+        self._rows_that_fit, self._most_rows, usual_rows = {}, {}, []
         for width, (grad_range, hess_range) in _RANGES.items():
             fitting = min(grad_range // grad_limit, hess_range // hess_limit)
             self._rows_that_fit[width] = fitting
             # If the sums over all rows fit, so do those of any node.
             all_fit = abs_grad <= grad_range and hess <= hess_range
             self._most_rows[width] = ALL_ROWS if all_fit else min(fitting, ALL_ROWS)
+            usual = (
+                grad_range * n_active // max(abs_grad, 1),
+                hess_range * n_active // max(hess, 1),
+            )
+            usual_rows.append(ALL_ROWS if all_fit else min(*usual, ALL_ROWS))
         total_rows, local_rows = (
             [self._most_rows[width] for width in widths] for widths in (TOTAL_WIDTHS, LOCAL_WIDTHS)
         )
-        self.limits = _core.WidthLimits(total_rows, local_rows, BLOCK_ROWS, LEAST_BLOCK_ROWS)
+        self.limits = _core.WidthLimits(
+            total_rows, local_rows, usual_rows, BLOCK_ROWS, LEAST_BLOCK_ROWS, LEAST_ROWS
+        )
 
     def rows_that_fit(self, width: int) -> int:
         """How many rows, whichever they are, cannot overflow a sum of this width."""

@@ -7,6 +7,8 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,17 +18,16 @@ from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Roundin
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.errors import TrainingError
-from bitgrove.kernels.plans import MAGNITUDE_SHIFT
+from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS, Records
 from bitgrove.params import TrainParams
 
 I64 = NDArray[np.int64]
 # Full precision is the same code with the mantissa of a float32.
 FULL_PRECISION_BITS = 24
-# Robust scale: the share of rows inside the low-bit range, and how much larger the maximum must
-# be before the scale leaves it. Outliers become integers of up to 15 bits.
-_ROBUST_SHARE = 0.999
-_ROBUST_FACTOR = 4.0
-_OUTLIER_LIMIT = 2**15 - 1
+# Robust scale: how many times the mean the largest gradient may be before the unit becomes finer
+# (about what it is for normal values), and the most levels: what half of a two-byte row holds.
+_USUAL_TAIL = 6.0
+_MOST_LEVELS = 127
 _INFINITY_BITS = 0x7F800000
 
 
@@ -54,6 +55,7 @@ class QuantizedGradients(NamedTuple):
     hess_sum: int
     zero_rows: int  # on all ranks, as the sums
     largest: tuple[float, float] = (0.0, 0.0)  # |gradient| and hessian before rounding
+    rounding_noise: float = 0.0  # see noise_share
 
 
 def row_half_bits(grad_limit: int, hess_limit: int) -> int:
@@ -65,7 +67,7 @@ def row_half_bits(grad_limit: int, hess_limit: int) -> int:
 
 
 def counts_magnitudes(params: TrainParams) -> bool:
-    """Whether the scale comes from a quantile, which needs counts of the gradients' magnitudes."""
+    """Whether the scale looks at the tail, which needs counts of the gradients' magnitudes."""
     return params.gradient_scale == "robust" and params.gradient_bits is not None
 
 
@@ -81,24 +83,39 @@ def largest_magnitudes(gradients: OutputGradients, comm: Comm) -> list[float]:
     return [float(top) for top in tops.view(np.float32)]
 
 
-def choose_scale(top: float, levels: int, counts: I64 | None, comm: Comm) -> Scale:
-    """The unit for which the largest value (with counts: almost all values) has `levels` levels."""
-    if counts is None:
-        return Scale(top / levels, levels, top)
-    inside = _robust_bound(comm.allreduce_sum(counts))
-    if top <= _ROBUST_FACTOR * inside:
-        return Scale(top / levels, levels, top)
-    unit = max(inside / levels, top / _OUTLIER_LIMIT)
-    return Scale(unit, min(_OUTLIER_LIMIT, int(np.ceil(top / unit))), top)
+def finer_levels(levels: int, tops: Sequence[float], counts: I64) -> int:
+    """The levels of the largest gradient where almost all others are far smaller than it.
+
+    A tail that the hessians share does not count: rows of little gradient and hessian say little,
+    and rounding most of them to zero is what makes rare classes and long queries fast.
+    """
+    tails = [
+        top / (mean_magnitude(of_top) or top)
+        for top, of_top in zip(tops, counts, strict=False)
+        if top > 0.0
+    ]
+    heavier = tails[0] / tails[1] if len(tails) == 2 else tails[0]
+    return max(levels, min(_MOST_LEVELS, int(levels * heavier / _USUAL_TAIL)))
 
 
-def _robust_bound(counts: I64) -> float:
-    """Upper end of the bucket of magnitudes below which _ROBUST_SHARE of the non-zero rows lie."""
-    counts = counts.copy()
-    counts[0] = 0
-    needed = int(np.ceil(int(counts.sum()) * _ROBUST_SHARE))
-    bucket = int(np.searchsorted(np.cumsum(counts), needed))
-    return float(np.array([(bucket + 1) << MAGNITUDE_SHIFT], dtype=np.uint32).view(np.float32)[0])
+def mean_magnitude(counts: I64) -> float:
+    """About the mean of the values that are not zero, from the counts of their buckets."""
+    buckets = np.flatnonzero(counts[1 : _INFINITY_BITS >> MAGNITUDE_SHIFT]) + 1
+    edges = [(buckets + k << MAGNITUDE_SHIFT).astype(np.uint32).view(np.float32) for k in (0, 1)]
+    middles = (edges[0].astype(np.float64) + edges[1]) * 0.5
+    n_values = int(counts[buckets].sum())
+    # fsum is exact: the order of the buckets does not matter.
+    return math.fsum((middles * counts[buckets]).tolist()) / max(n_values, 1)
+
+
+def noise_share(totals: Records) -> float:
+    """How much of the integer gradients' variance rounding made: 0 is nothing, 1 is all of it.
+
+    With unbiased rounding it is noise / (gradients + noise), both summed as squares.
+    """
+    squares = int(totals["squared_grad"])
+    errors = int(totals["squared_error"]) / SQUARED_ERROR_UNITS
+    return min(1.0, errors / squares) if squares else float(errors > 0)
 
 
 def quantize(
@@ -112,15 +129,15 @@ def quantize(
     """Packs one output's gradients; hess is None where the count is the hessian."""
     grad, hess = gradients.grad, gradients.hess
     bits = params.gradient_bits or FULL_PRECISION_BITS
-    counts: list[I64 | None] = [None, None]
-    if counts_magnitudes(params):
+    tops = largest_magnitudes(gradients, comm)
+    levels = 2 ** (bits - 1) - 1
+    if counts_magnitudes(params) and tops[0] > 0.0:
         assert gradients.counts is not None, "the gradients were made without counts"
-        counts = list(gradients.counts)
-    top_grad, *top_hess = largest_magnitudes(gradients, comm)
-    grad_scale = choose_scale(top_grad, 2 ** (bits - 1) - 1, counts[0], comm)
+        levels = finer_levels(levels, tops, comm.allreduce_sum(gradients.counts))
+    grad_scale = Scale(tops[0] / levels, levels, tops[0])
     hess_scale = Scale(1.0, 1, 1.0)
     if hess is not None:
-        hess_scale = choose_scale(top_hess[0], 2**bits - 2, counts[1], comm)
+        hess_scale = Scale(tops[1] / (2**bits - 2), 2**bits - 2, tops[1])
     # Beyond the float32 mantissa there is nothing to round at random.
     stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
     rounding = Rounding(
@@ -144,4 +161,5 @@ def quantize(
         int(totals["hess"]),
         int(totals["zero_rows"]),
         (grad_scale.top, hess_scale.top),
+        noise_share(totals),
     )

@@ -1,17 +1,20 @@
-"""The sums that leaf values come from, and the finished Tree.
+"""What leaf values come from, and the finished Tree.
 
 Receives a GrownTree; returns the sums of its leaves, of the original float32 gradients (refit, in
-int64 fixed point) or of the integers, and with the values that a backend made of them, a Tree.
+int64 fixed point) or of the integers, from which a backend makes Newton steps; or quantiles of the
+residuals of its leaves; and with the values, a Tree.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.fixed_point import unit_exponent
+from bitgrove.arithmetic.selection import float32_of_keys, select
 from bitgrove.backends.base import GrownTree, LeafSums, OutputGradients, TreeWork
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.model.tree import Tree
@@ -40,6 +43,25 @@ def original_leaf_sums(
     local = work.leaf_sums(gradients.grad, gradients.hess, to_integers)
     back = (math.ldexp(1.0, -exponents[0]), math.ldexp(1.0, -exponents[1]))
     return LeafSums(sum_records(comm, local), *back)
+
+
+def residual_quantiles(
+    work: TreeWork, keys: Any, weights: Any, n_leaves: int, level: float, comm: Comm
+) -> F64:
+    """The quantile of each leaf's residuals, whose keys the backend made; half way between two."""
+
+    def count(prefix: NDArray[np.uint64], shift: int) -> NDArray[np.int64]:
+        found = work.leaf_digits(keys, weights, prefix.astype(np.uint32), shift)
+        return comm.allreduce_sum(found)
+
+    lower, is_exact = select(count, n_leaves, level, key_bits=32, digit_bits=8)
+    low = lower.astype(np.uint32)
+    high = low
+    if is_exact.any():
+        above = work.next_keys(keys, low)
+        high = np.where(is_exact, ~comm.allreduce_max(~above), low)
+    ends = [float32_of_keys(keys).astype(np.float64) for keys in (low, high)]
+    return np.asarray(0.5 * ends[0] + 0.5 * ends[1])
 
 
 def finish_tree(grown: GrownTree, values: F64, hess: F64) -> Tree:

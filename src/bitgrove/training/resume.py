@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.machine.files import PathLike
-from bitgrove.model.model import Model, load
+from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.params import model_params
+from bitgrove.training.continuing import shared_model
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import Booster
@@ -24,15 +24,9 @@ if TYPE_CHECKING:
 
 def shared_checkpoint(resume_from: Model | PathLike | None, booster: Booster) -> list[list[Tree]]:
     """The checkpoint's trees by iteration, on all ranks those of rank 0; none without one."""
-    comm = booster.comm
-    agree_on(comm, "resume_from given", resume_from is not None)
-    if resume_from is None:
+    checkpoint = shared_model(resume_from, booster.comm, "resume_from")
+    if checkpoint is None:
         return []
-    content = np.zeros(0, dtype=np.uint8)
-    if comm.rank == 0:
-        model = resume_from if isinstance(resume_from, Model) else load(resume_from)
-        content = np.frombuffer(model.to_bytes(), dtype=np.uint8)
-    checkpoint = Model.from_bytes(comm.broadcast(content).tobytes())
     _check_fits(checkpoint, booster)
     n_outputs = checkpoint.n_outputs
     return [checkpoint.trees[i : i + n_outputs] for i in range(0, len(checkpoint.trees), n_outputs)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.params import TrainParams, resolve
+from bitgrove.params.parameter import MANY
+from bitgrove.training.arguments import understood
 from bitgrove.training.booster import Booster
 from bitgrove.training.evaluation import Evaluator
 from bitgrove.training.resume import shared_checkpoint
@@ -40,38 +43,55 @@ from bitgrove.training.resume import shared_checkpoint
 def train(
     params: Mapping[str, Any] | TrainParams,
     train_set: Dataset,
+    num_boost_round: int | None = None,
     *,
     valid_sets: Dataset | Sequence[Dataset] | None = None,
     valid_names: Sequence[str] | None = None,
     callbacks: Sequence[Callback] | None = None,
-    comm: Comm | None = None,
+    init_model: Model | PathLike | None = None,
     resume_from: Model | PathLike | None = None,
+    comm: Comm | None = None,
+    **more: Any,
 ) -> Model:
     """Trains a model. With a Comm, train_set is this rank's shard; every rank gets the model.
 
+    Parameters may also be given as keywords (`early_stopping_rounds=20`); `num_boost_round` is
+    `n_estimators`. XGBoost's `evals`, `evals_result`, `verbose_eval` and `xgb_model` are
+    understood.
+
     The shards in rank order are the rows of the training; a shard may be empty. Queries must lie
     whole on one rank. If a rank fails, all raise: that one its own error, the others RankFailure.
+
+    init_model: a Model or model file, on any rows of the same features and objective, whose trees
+    stay in front of the new ones; `n_estimators` counts the new iterations.
 
     resume_from: a checkpoint (see callbacks.checkpoint) of this same training, as a Model or a
     file that rank 0 can read. Its iterations are repeated from their trees, without growing them
     again, and training goes on after them: the final bytes are those of an uninterrupted run.
     """
     comm = comm if comm is not None else SoloComm()
+    named = {"num_boost_round": num_boost_round, "valid_sets": valid_sets,
+             "valid_names": valid_names, "callbacks": callbacks, "init_model": init_model,
+             "resume_from": resume_from}  # fmt: skip
 
     def work() -> Model:
         started = time.perf_counter()
-        checked = resolve(params)
+        asked = understood(params, named, more)
+        checked = resolve(asked.params)
         comm.timeout = checked.distributed_timeout
-        booster = Booster(checked, train_set, comm)
+        booster = Booster(checked, train_set, comm, asked.init_model)
         binned = time.perf_counter()
-        evaluator = Evaluator(booster, train_set, valid_sets, valid_names)
-        grown = shared_checkpoint(resume_from, booster)
-        state = _run(booster, evaluator, list(callbacks or []), grown)
+        evaluator = Evaluator(booster, train_set, asked.valid_sets, asked.valid_names)
+        grown = shared_checkpoint(asked.resume_from, booster)
+        deadline = None if checked.max_seconds is None else started + checked.max_seconds
+        state = _run(booster, evaluator, asked.callbacks, grown, deadline)
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
         info.seconds = {"bin": binned - started, "train": time.perf_counter() - binned}
+        booster.guards.finish(info.rounding_noise)
         model = booster.model(state.best_iteration)
         check_same_model(comm, model)
+        _say_what_was_trained(booster, model)
         return model
 
     with fails_together(comm):
@@ -81,25 +101,21 @@ def train(
 
 
 def _run(
-    booster: Booster, evaluator: Evaluator, callbacks: list[Callback], grown: list[list[Tree]]
+    booster: Booster,
+    evaluator: Evaluator,
+    given: list[Callback],
+    grown: list[list[Tree]],
+    deadline: float | None,
 ) -> TrainingState:
-    params, comm = booster.params, booster.comm
-    # The user's callbacks may answer differently on each rank: if one stops, all stop.
-    ask_all = comm.size > 1 and bool(comm.allreduce_max(np.array([len(callbacks)]))[0])
-    callbacks = [record_evaluation(booster.info.evals_result), *callbacks]
-    if params.early_stopping_rounds is not None:
-        if not evaluator.sets:
-            raise ParameterError("early_stopping_rounds: needs a validation set (valid_sets)")
-        callbacks.append(early_stopping(params.early_stopping_rounds, params.first_metric_only))
-    if params.verbosity >= 1:
-        if comm.rank == 0 and (warning := caveat(params, comm.size)):
-            print(warning, file=sys.stderr)
-        callbacks.append(log_evaluation())
-    if params.progress:
-        callbacks.append(progress_bar())
-    state = TrainingState(0, params.n_estimators, [], booster=booster)
+    params, comm, first = booster.params, booster.comm, booster.n_before
+    # The user's callbacks and clocks may answer differently on each rank: if one stops, all stop.
+    asks = len(given) + (deadline is not None)
+    ask_all = comm.size > 1 and bool(comm.allreduce_max(np.array([asks]))[0])
+    callbacks = _callbacks(booster, evaluator, given)
+    total = first + params.n_estimators
+    state = TrainingState(first, total, [], first_iteration=first + 1, booster=booster)
     try:
-        for iteration in range(params.n_estimators):
+        for iteration in range(first, total):
             state.repeated = iteration < len(grown)
             known = grown[iteration] if state.repeated else None
             for tree in booster.boost(iteration) if known is None else booster.repeat(known):
@@ -107,7 +123,7 @@ def _run(
             state.iteration, state.evaluations = iteration + 1, evaluator.evaluate()
             # Every callback sees every iteration, also the one another callback stops at.
             answers = [callback(state) for callback in callbacks]
-            stop = any(answers)
+            stop = any(answers) or (deadline is not None and time.perf_counter() >= deadline)
             if ask_all:
                 stop = bool(comm.allreduce_max(np.array([int(stop)]))[0])
             if stop:
@@ -117,3 +133,39 @@ def _run(
             if hasattr(callback, "close"):
                 callback.close()
     return state
+
+
+def _callbacks(booster: Booster, evaluator: Evaluator, given: list[Callback]) -> list[Callback]:
+    """The user's, and those that parameters ask for."""
+    params, comm = booster.params, booster.comm
+    callbacks = [record_evaluation(booster.info.evals_result), *given]
+    if params.early_stopping_rounds is not None:
+        if not evaluator.sets:
+            raise ParameterError("early_stopping_rounds: needs a validation set (valid_sets)")
+        callbacks.append(early_stopping(params.early_stopping_rounds, params.first_metric_only))
+    elif params.max_seconds is not None and evaluator.has_deciding:
+        # Never stops, but keeps the best iteration of those there was time for.
+        callbacks.append(early_stopping(MANY, params.first_metric_only))
+    if params.verbosity >= 1:
+        if comm.rank == 0 and (warning := caveat(params, comm.size)):
+            print(warning, file=sys.stderr)
+        callbacks.append(log_evaluation(params.verbosity))
+    if params.progress:
+        callbacks.append(progress_bar())
+    return callbacks
+
+
+def _say_what_was_trained(booster: Booster, model: Model) -> None:
+    """A line for those who asked for one, and a warning for those who got nothing."""
+    if booster.comm.rank > 0:
+        return
+    params, info = booster.params, booster.info
+    if params.verbosity >= 1:
+        seconds = sum(info.seconds.values())
+        print(f"{booster.n_total} rows, {model!r} in {seconds:.3g} s", file=sys.stderr)
+    if not any(tree.n_splits for tree in model.trees):
+        least = params.min_child_samples
+        reason = f"a leaf needs min_child_samples={least} rows, and there are {booster.n_total}"
+        if booster.n_total >= 2 * least:
+            reason = "no feature tells the rows apart, or the limits of a leaf are too strict"
+        warnings.warn(f"no tree has a split, all predictions are equal: {reason}", stacklevel=4)

@@ -19,12 +19,12 @@ from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
 from bitgrove.backends.cuda.memory import BYTES_PER_ROW, POOL, address_of
 from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
-from bitgrove.backends.losses import loss_kernel
+from bitgrove.backends.losses import LossPart, loss_parts
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, ROW_TOTALS, ROW_TYPES, records
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import Objective
+from bitgrove.objectives import Custom, Objective
 from bitgrove.params import TrainParams
 
 Array = NDArray[Any]
@@ -81,35 +81,72 @@ class CudaBackend:
     def gradients(
         self, objective: Objective, scores: Any, targets: Targets, count_magnitudes: bool = False
     ) -> Gradients:
-        kernel = loss_kernel(objective)
-        n_outputs, n_rows = scores.shape
+        n_outputs = len(scores)
         grad = self.device.memory.empty(scores.shape, np.float32)
         constant = objective.constant_hessian(targets.weight)
         hess = None if constant else self.device.memory.empty(scores.shape, np.float32)
         tops = np.zeros((n_outputs, 2), dtype=np.uint32)
         n_counts = (n_outputs, 2, MAGNITUDE_BUCKETS) if count_magnitudes else 0
         counts = np.zeros(n_counts, dtype=np.int64)
+        given = self._given(objective, scores, targets)
         # One sending: a second one could wrap around the ring and overwrite the first.
         tops_at, counts_at = self.device.mailbox.send(tops, counts)
-        data = [address_of(a) for a in (scores, targets.label, targets.weight)]
-        out = [address_of(grad), address_of(hess)]
-        if objective.family == "ranked":
-            file, threads = "ranking", _C["RANK_THREADS"]
-            grid = (len(targets.tables[0]) - 1, 1)
-            args = (*data, *map(address_of, targets.tables), *self._rank_scratch(n_rows), *out)
+        if given is not None:
+            self._take_given(given, grad, hess, tops_at)
         else:
-            file, threads = "gradients", _C["THREADS"]
-            by_row = objective.family == "softmax"
-            grid = (blocks_of(n_rows), 1) if by_row else self.device.grid(n_rows)
-            args = (*data, *out, n_outputs, n_rows)
-        name = f"{kernel.name}_gradients"
-        self.device.launch(file, name, grid, *args, tops_at, *kernel.parameters, threads=threads)
+            for part in loss_parts(objective, n_outputs):
+                self._launch_loss(part, objective.family, scores, targets, (grad, hess, tops_at))
         if count_magnitudes:
             self._count_magnitudes(grad, hess, counts_at)
         tops = self.device.mailbox.fetch(tops_at, tops.shape, np.uint32)
         if count_magnitudes:
             counts = self.device.mailbox.fetch(counts_at, counts.shape, np.int64)
         return Gradients(grad, hess, tops, counts if count_magnitudes else None)
+
+    def _launch_loss(
+        self, part: LossPart, family: str, scores: Any, targets: Targets, out: tuple[Any, Any, int]
+    ) -> None:
+        """One kernel for the outputs of a part; out: gradients, hessians, where their tops go."""
+        grad, hess, tops_at = out
+        first, n_outputs, n_rows = part.first, part.last - part.first, scores.shape[1]
+        label = targets.label_of(first)
+        data = [address_of(a) for a in (scores[first], label, targets.weight)]
+        to = [address_of(grad[first]), address_of(None if hess is None else hess[first])]
+        if family == "ranked":
+            file, threads = "ranking", _C["RANK_THREADS"]
+            grid = (len(targets.tables[0]) - 1, 1)
+            args = (*data, *map(address_of, targets.tables), *self._rank_scratch(n_rows), *to)
+        else:
+            file, threads = "gradients", _C["THREADS"]
+            grid = (blocks_of(n_rows), 1) if family == "softmax" else self.device.grid(n_rows)
+            args = (*data, *to, n_outputs, n_rows)
+        name, tops = f"{part.kernel}_gradients", tops_at + 8 * first
+        self.device.launch(file, name, grid, *args, tops, *part.parameters, threads=threads)
+
+    def _given(self, objective: Objective, scores: Any, targets: Targets) -> Any:
+        """What a function of the user's returns, on the device; None for other objectives."""
+        if objective.family != "given":
+            return None
+        assert isinstance(objective, Custom)
+        with self.device.memory.in_use():
+            return objective.given(scores, targets.label, targets.weight, self.device.cupy)
+
+    def _take_given(self, given: Any, grad: Any, hess: Any, tops_at: int) -> None:
+        """float64 gradients of the user's as float32, with their largest values."""
+        n_outputs, n_rows = grad.shape
+        for k in range(n_outputs):
+            data = [address_of(side[k]) for side in given]
+            out = (address_of(grad[k]), address_of(hess[k]), n_rows, tops_at + 8 * k)
+            grid = self.device.grid(n_rows)
+            self.device.launch("gradients", "given_gradients", grid, *data, *out)
+
+    @on_device
+    def residual_keys(self, scores: Any, label: Any) -> Any:
+        keys = self.device.memory.empty(scores.shape, np.uint32)
+        n_rows = len(scores)
+        data = (address_of(scores), address_of(label), n_rows, address_of(keys))
+        self.device.launch("leaves", "residual_keys", self.device.grid(n_rows), *data)
+        return keys
 
     def _rank_scratch(self, n_rows: int) -> tuple[int, int]:
         """Addresses of room for the row and the sums of each rank."""

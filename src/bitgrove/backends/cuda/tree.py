@@ -31,6 +31,7 @@ from bitgrove.kernels.plans import (
 from bitgrove.model.tree import Tree
 
 I64 = NDArray[np.int64]
+U32 = NDArray[np.uint32]
 _C = _core.constants
 # A round sends divisions, or builds and searches; each kind with one number per node beside it.
 _PLAN_BYTES_PER_NODE = max(DIVISION.itemsize, BUILD.itemsize + SEARCH_NODE.itemsize) + 2 * 8
@@ -191,6 +192,27 @@ class CudaTreeWork(CoreTree):
         data = (address_of(grad), address_of(hess), *map(float, units), sums)
         self.device.launch("leaves", "leaf_sums", self._leaf_grid, *rows, *data)
         return self.device.mailbox.fetch(sums, zeros.shape, GRADIENT_SUMS)
+
+    @on_device
+    def leaf_digits(self, keys: Any, weights: Any, prefixes: U32, shift: int) -> I64:
+        zeros = np.zeros((len(self._begins), 256), dtype=np.int64)
+        *ranges, digits, counts = self.device.mailbox.send(
+            self._begins, self._ends, prefixes, zeros
+        )
+        rows = (address_of(self._inputs.rows), *ranges)
+        data = (address_of(keys), address_of(weights), digits, shift, counts)
+        self.device.launch("leaves", "leaf_digits", self._leaf_grid, *rows, *data)
+        return self.device.mailbox.fetch(counts, zeros.shape, np.int64)
+
+    @on_device
+    def next_keys(self, keys: Any, lower: U32) -> U32:
+        none = np.full(len(self._begins), 0xFFFFFFFF, dtype=np.uint32)
+        *ranges, low, found = self.device.mailbox.send(self._begins, self._ends, lower, none)
+        rows = (address_of(self._inputs.rows), *ranges)
+        self.device.launch(
+            "leaves", "next_keys", self._leaf_grid, *rows, address_of(keys), low, found
+        )
+        return self.device.mailbox.fetch(found, none.shape, np.uint32)
 
     @on_device
     def add_tree(self, scores: Any, tree: Tree) -> None:

@@ -4,6 +4,7 @@ Every other backend must equal it bit for bit. Integers are int64 and never pack
 can overflow or borrow. Floats repeat kernels/shared operation by operation.
 """
 
-from bitgrove.backends.reference.backend import ReferenceBackend, output_gradients
+from bitgrove.backends.host_gradients import output_gradients
+from bitgrove.backends.reference.backend import ReferenceBackend
 
 __all__ = ["ReferenceBackend", "output_gradients"]

@@ -11,22 +11,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.arithmetic.exact_math import row_hash
+from bitgrove.arithmetic.exact_math import numpy_to_gradient, row_hash
+from bitgrove.arithmetic.selection import float32_keys
 from bitgrove.backends.base import (
     Gradients,
-    OutputGradients,
     PackedRows,
     Rounding,
     Sample,
     Targets,
     TreeInputs,
 )
+from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.backends.reference.edges import find_edges
 from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, ReferenceTree
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns, row_ids
-from bitgrove.kernels.plans import ROW_TOTALS, records
+from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS, records
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective
 
@@ -65,14 +66,10 @@ class ReferenceBackend:
     def gradients(
         self, objective: Objective, scores: F64, targets: Targets, count_magnitudes: bool = False
     ) -> Gradients:
-        grad, hess = objective.gradients(scores, *targets)
-        parts = [
-            output_gradients(grad[k], None if hess is None else hess[k], count_magnitudes)
-            for k in range(len(grad))
-        ]
-        tops = np.stack([part.tops for part in parts])
-        counts = [part.counts for part in parts if part.counts is not None]
-        return Gradients(grad, hess, tops, np.stack(counts) if count_magnitudes else None)
+        return host_gradients(objective, scores, targets, count_magnitudes)
+
+    def residual_keys(self, scores: F64, label: F64) -> NDArray[np.uint32]:
+        return float32_keys(numpy_to_gradient(label - scores))
 
     def quantize(
         self, grad: Array, hess: Array | None, rounding: Rounding, runs: RowRuns
@@ -81,7 +78,8 @@ class ReferenceBackend:
         r, n_rows = rounding, len(grad)
         nearest = np.full(n_rows, _NEAREST, dtype=np.uint64)
         noise = row_hash(r.key, row_ids(runs)) if r.stochastic else nearest
-        g = _round(grad.astype(np.float64) * r.inverse_grad, noise >> np.uint64(33), r.grad_limit)
+        x = grad.astype(np.float64) * r.inverse_grad
+        g = _round(x, noise >> np.uint64(33), r.grad_limit)
         h = np.ones(n_rows, dtype=np.int64)
         if hess is not None:
             low = (noise & np.uint64(0xFFFFFFFF)) >> np.uint64(1)
@@ -90,6 +88,10 @@ class ReferenceBackend:
         totals = records(
             ROW_TOTALS, 1, abs_grad=np.abs(g).sum(), grad=g.sum(), hess=h.sum(), zero_rows=zeros
         )
+        if r.half_bits < 32:  # of full precision there is nothing to say
+            errors = np.minimum((g - x) * (g - x), 1.0) * SQUARED_ERROR_UNITS
+            totals["squared_grad"] = (g * g).sum()
+            totals["squared_error"] = errors.astype(np.int64).sum()
         return PackedRows(np.stack([g, h], axis=1), totals)
 
     def select_rows(self, runs: RowRuns, sample: Sample | None) -> Array:
@@ -115,14 +117,3 @@ def _round(x: F64, noise: NDArray[np.uint64], limit: float) -> I64:
     """floor(x + noise), noise a 31-bit fraction of one; within the limit."""
     shifted = x + noise.astype(np.float64) * (1.0 / 2147483648.0)
     return np.clip(np.floor(shifted), -limit, limit).astype(np.int64)
-
-
-def output_gradients(grad: Array, hess: Array | None, count_magnitudes: bool) -> OutputGradients:
-    """One output's gradients with their bounds, from host arrays."""
-    no_hess = np.zeros(0, dtype=np.float32)
-    bits = [v.view(np.uint32) & 0x7FFFFFFF for v in (grad, no_hess if hess is None else hess)]
-    tops = np.array([b.max(initial=0) for b in bits], dtype=np.uint32)
-    counts = None
-    if count_magnitudes:
-        counts = np.stack([np.bincount(b >> 20, minlength=2048) for b in bits])
-    return OutputGradients(grad, hess, tops, counts)

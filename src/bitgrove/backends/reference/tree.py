@@ -26,6 +26,7 @@ from bitgrove.model.tree import Tree
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+U32 = NDArray[np.uint32]
 _GAIN_NOISE = 1e-12
 
 
@@ -149,6 +150,20 @@ class ReferenceTree(TreeWork):
         curvature = hess + rule.reg_lambda
         size = np.divide(-grad, curvature, out=np.zeros_like(grad), where=curvature > 0.0)
         return size * rule.learning_rate + 0.0, hess  # + 0.0: a zero leaf is +0, never -0
+
+    def leaf_digits(self, keys: U32, weights: Any, prefixes: U32, shift: int) -> I64:
+        found = np.zeros((len(self._leaves), 256), dtype=np.int64)
+        for leaf, rows in enumerate(self._leaves):
+            mine = rows[keys[rows].astype(np.uint64) >> np.uint64(shift + 8) == prefixes[leaf]]
+            digits = (keys[mine] >> np.uint32(shift)) & np.uint32(255)
+            np.add.at(found[leaf], digits, 1 if weights is None else weights[mine])
+        return found
+
+    def next_keys(self, keys: U32, lower: U32) -> U32:
+        above = [
+            keys[rows][keys[rows] > low] for rows, low in zip(self._leaves, lower, strict=True)
+        ]
+        return np.array([a.min(initial=0xFFFFFFFF) for a in above], dtype=np.uint32)
 
     def add_tree(self, scores: F64, tree: Tree) -> None:
         for rows, value in zip(self._leaves, tree.leaf_value, strict=True):

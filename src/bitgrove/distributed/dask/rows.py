@@ -24,16 +24,18 @@ _TEXT = "OUST"  # kinds of dtypes that hold text
 def facts_of(with_classes: bool, bundle: Bundle, position: int) -> Facts:
     """Looks at one partition, on the worker that holds it."""
     with naming_partition(position):
-        per_row = [bundle.get(name) for name in ("X", "y", "sample_weight", "qid")]
+        per_row = [bundle.get(name) for name in ("X", "y", "sample_weight", "qid", "init_score")]
         check_consistent_length(*per_row)
         n_rows = bundle["X"].shape[0]
         if n_rows == 0:
             return Facts(0, None, None)
-        target, weight = column_or_1d(bundle["y"]), bundle.get("sample_weight")
-        counted = target if weight is None else target[column_or_1d(weight) > 0]
+        values, weight = None, bundle.get("sample_weight")
+        if with_classes:
+            target = column_or_1d(bundle["y"])
+            values = np.unique(target if weight is None else target[column_or_1d(weight) > 0])
         return Facts(
             n_rows,
-            np.unique(counted) if with_classes else None,
+            values,
             np.unique(column_or_1d(bundle["qid"])) if "qid" in bundle else None,
         )
 
@@ -70,4 +72,5 @@ def to_dataset(local: Any, names: list[str], bundle: Bundle) -> Dataset:
         queries = Queries(qid=bundle["qid"])
     elif "group" in bundle:
         queries = Queries(group=column_or_1d(bundle["group"]))
-    return local._dataset(Rows(bundle["X"], target, weight, queries), names)
+    rows = Rows(bundle["X"], target, weight, queries, init_score=bundle.get("init_score"))
+    return local._dataset(rows, names)

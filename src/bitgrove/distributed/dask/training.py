@@ -39,17 +39,19 @@ _GRACE = 5.0  # seconds for the other ranks to end after a failure
 class Job:
     """What every rank needs besides its rows.
 
-    dataset_of: checks and encodes one bundle. how: further arguments of train().
+    dataset_of: checks and encodes one bundle. how: further arguments of train(). valid: which of
+    the tables each validation set is; 0 is the training set itself.
     """
 
     params: TrainParams
     feature_names: list[str]
     dataset_of: Callable[[Bundle], Dataset]
     how: dict[str, Any]
+    valid: Sequence[int] = ()
 
 
 def train_on_workers(client: Client, job: Job, tables: Sequence[Sequence[Part]]) -> Model:
-    """The model of the first table's rows; the others are validation sets.
+    """The model of the first table's rows; job.valid says which are validation sets.
 
     One training at a time on a cluster: two that wait for each other's workers would never end.
     """
@@ -95,18 +97,18 @@ def train_rank(
     params, callbacks = job.params, list(job.how["callbacks"] or [])
     with DaskComm(training, rank, addresses, params.distributed_timeout) as comm:
         with fails_together(comm):
-            train_set, *valid_sets = (
+            shards = [
                 make_shard(bundles, positions, job.dataset_of, job.feature_names)
                 for bundles, positions in tables
-            )
+            ]
         comm.meet()
         if rank == 0 and (params.progress or params.verbosity >= 1):
             callbacks.append(partial(_report, training))
         n_jobs = get_worker().state.nthreads if params.n_jobs is None else params.n_jobs
         model = train(
             replace(params, n_jobs=n_jobs, progress=False, verbosity=min(params.verbosity, 0)),
-            train_set,
-            valid_sets=valid_sets,
+            shards[0],
+            valid_sets=[shards[table] for table in job.valid],
             comm=comm,
             **{**job.how, "callbacks": callbacks},
         )

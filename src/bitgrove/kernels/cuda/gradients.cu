@@ -83,6 +83,23 @@ using namespace bitgrove;
 BG_ELEMENTWISE_LOSSES(ELEMENTWISE_KERNEL)
 BG_SOFTMAX_LOSSES(SOFTMAX_KERNEL)
 
+// Gradients that a function of the user's has made, one output.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    given_gradients(const double* given_grad, const double* given_hess, float* grad, float* hess,
+                    int64_t n_rows, uint32_t* tops) {
+  uint32_t grad_top = 0, hess_top = 0;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows;
+       i += step) {
+    grad[i] = to_gradient(given_grad[i]);
+    hess[i] = to_gradient(given_hess[i]);
+    grad_top = max(grad_top, magnitude_bits(grad[i]));
+    hess_top = max(hess_top, magnitude_bits(hess[i]));
+  }
+  take_maximum(grad_top, tops);
+  take_maximum(hess_top, tops + 1);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     count_magnitudes(const float* values, int64_t n, int64_t* counts) {
   __shared__ uint32_t local[MAGNITUDE_BUCKETS];  // a block sees fewer than 2^32 rows

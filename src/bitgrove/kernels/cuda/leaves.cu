@@ -1,9 +1,11 @@
-// Leaves of a finished tree: sums of the original gradients, and adding leaf values to scores.
+// Leaves of a finished tree: sums of the original gradients, quantiles of the residuals, and adding
+// leaf values to scores.
 //
 // A leaf's rows ascend. Every leaf is cut into the same number of parts, and blocks run part by
 // part through all leaves: those at work at one time share the same range of rows, so the sectors
 // they gather from are fetched from memory once for all leaves.
 #include "blocks.h"
+#include "math.h"
 #include "plans.h"
 #include "tiles.h"
 
@@ -45,6 +47,51 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     atomic_add(&sums[blockIdx.x].grad, grad_sum);
     atomic_add(&sums[blockIdx.x].hess, hess_sum);
   }
+}
+
+// float32(label - score) of each row, as keys of the same order.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    residual_keys(const double* scores, const double* label, int64_t n_rows, uint32_t* keys) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows; i += step)
+    keys[i] = ordered_key(label[i] - scores[i]);
+}
+
+// counts: of each leaf, the weight of each next digit of the keys that begin with its prefix.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    leaf_digits(const int32_t* rows, const int64_t* begins, const int64_t* ends,
+                const uint32_t* keys, const int64_t* weights, const uint32_t* prefixes,
+                int64_t shift, int64_t* counts) {
+  static_assert(THREADS == 256, "a thread for each digit");
+  __shared__ int64_t local[256];
+  local[threadIdx.x] = 0;
+  __syncthreads();
+  const RowRange range = row_range(begins, ends);
+  const uint64_t prefix = prefixes[blockIdx.x];
+  for (int64_t i = range.begin + threadIdx.x; i < range.end; i += THREADS) {
+    const int32_t row = rows[i];
+    const uint64_t key = keys[row];
+    if (key >> (shift + 8) == prefix)
+      atomic_add(local + (key >> shift & 255), weights ? weights[row] : 1);
+  }
+  __syncthreads();
+  if (local[threadIdx.x] != 0)
+    atomic_add(counts + 256 * static_cast<int64_t>(blockIdx.x) + threadIdx.x, local[threadIdx.x]);
+}
+
+// found: of each leaf, the least key above `lower`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    next_keys(const int32_t* rows, const int64_t* begins, const int64_t* ends, const uint32_t* keys,
+              const uint32_t* lower, uint32_t* found) {
+  const RowRange range = row_range(begins, ends);
+  const uint32_t low = lower[blockIdx.x];
+  uint32_t least = 0xFFFFFFFFu;
+  for (int64_t i = range.begin + threadIdx.x; i < range.end; i += THREADS) {
+    const uint32_t key = keys[rows[i]];
+    if (key > low && key < least) least = key;
+  }
+  least = __reduce_min_sync(ALL_LANES, least);
+  if (threadIdx.x % WARP == 0 && least != 0xFFFFFFFFu) atomicMin(found + blockIdx.x, least);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

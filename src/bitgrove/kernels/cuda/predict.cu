@@ -61,9 +61,45 @@ PREDICT_KERNEL(predict_float64, double)
 
 // Links: scores become predictions, in place. All take the same arguments (objectives/links.py).
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sigmoid_scores(double* scores, int64_t n_rows, int64_t, double slope) {
+    sigmoid_scores(double* scores, int64_t n_rows, int64_t n_outputs, double slope) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
-  if (i < n_rows) scores[i] = exact_sigmoid(slope * scores[i]);
+  if (i >= n_rows) return;
+  for (int64_t k = i * n_outputs; k < (i + 1) * n_outputs; ++k)
+    scores[k] = exact_sigmoid(slope * scores[k]);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    exp_scores(double* scores, int64_t n_rows, int64_t n_outputs, double) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i >= n_rows) return;
+  for (int64_t k = i * n_outputs; k < (i + 1) * n_outputs; ++k) scores[k] = exact_exp(scores[k]);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sort_scores(double* scores, int64_t n_rows, int64_t n_outputs, double) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i >= n_rows) return;
+  double* row = scores + i * n_outputs;
+  for (int64_t k = 1; k < n_outputs; ++k) {
+    const double value = row[k];
+    int64_t to = k;
+    for (; to > 0 && row[to - 1] > value; --to) row[to] = row[to - 1];
+    row[to] = value;
+  }
+}
+
+// Added in the order of classes, as everywhere.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    one_vs_all_scores(double* scores, int64_t n_rows, int64_t n_classes, double slope) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i >= n_rows) return;
+  double* row = scores + i * n_classes;
+  double total = 0.0;
+  for (int64_t k = 0; k < n_classes; ++k) {
+    row[k] = exact_sigmoid(slope * row[k]);
+    total = k == 0 ? row[k] : total + row[k];
+  }
+  for (int64_t k = 0; k < n_classes; ++k) row[k] = row[k] / total;
 }
 
 // The powers are added in the order of classes, as everywhere.

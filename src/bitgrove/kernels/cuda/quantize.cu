@@ -8,15 +8,14 @@ namespace bitgrove {
 template <int HalfBits>
 __device__ void quantize(const float* grad, const float* hess, const Rounding& r, int64_t n_rows,
                          typename Packed<HalfBits>::Sum* out, RowTotals* totals) {
-  RowTotals mine{0, 0, 0, 0};
+  RowTotals mine{};
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows;
        i += step) {
     const uint64_t hash =
         r.stochastic ? row_hash(r.key, r.first_row + static_cast<uint64_t>(i)) : NEAREST_NOISE;
-    const double g =
-        clamp(round_with_noise(static_cast<double>(grad[i]) * r.inverse_grad, grad_noise(hash)),
-              r.grad_limit);
+    const double x = static_cast<double>(grad[i]) * r.inverse_grad;
+    const double g = clamp(round_with_noise(x, grad_noise(hash)), r.grad_limit);
     const int32_t gi = static_cast<int32_t>(g);
     int32_t hi = 1;
     if (hess)
@@ -28,15 +27,22 @@ __device__ void quantize(const float* grad, const float* hess, const Rounding& r
     mine.grad += gi;
     mine.hess += hi;
     mine.zero_rows += (gi | hi) == 0;
+    if (HalfBits < 32) {
+      mine.squared_grad += gi * gi;
+      mine.squared_error += squared_error(g, x);
+    }
   }
   __shared__ int64_t partial[THREADS / WARP];
-  mine = {block_sum(mine.abs_grad, partial), block_sum(mine.grad, partial),
-          block_sum(mine.hess, partial), block_sum(mine.zero_rows, partial)};
+  mine = {block_sum(mine.abs_grad, partial),     block_sum(mine.grad, partial),
+          block_sum(mine.hess, partial),         block_sum(mine.zero_rows, partial),
+          block_sum(mine.squared_grad, partial), block_sum(mine.squared_error, partial)};
   if (threadIdx.x > 0) return;
   atomic_add(&totals->abs_grad, mine.abs_grad);
   atomic_add(&totals->grad, mine.grad);
   atomic_add(&totals->hess, mine.hess);
   atomic_add(&totals->zero_rows, mine.zero_rows);
+  atomic_add(&totals->squared_grad, mine.squared_grad);
+  atomic_add(&totals->squared_error, mine.squared_error);
 }
 
 template <class Row>

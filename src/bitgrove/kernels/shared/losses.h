@@ -45,9 +45,118 @@ struct SquaredLoss {
   }
 };
 
-#define BG_ELEMENTWISE_LOSSES(X) \
-  X(logistic, LogisticLoss)      \
-  X(squared, SquaredLoss)
+BG_FN double sign_of(double x) { return x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : 0.0); }
+BG_FN double magnitude_of(double x) { return x < 0.0 ? -x : x; }
+
+// The leaves of the next two are quantiles of the residuals: the hessian only counts rows.
+struct AbsoluteLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters&) {
+    return {sign_of(score - label), 1.0};
+  }
+};
+
+// parameters: the quantile's level
+struct QuantileLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    return {score >= label ? 1.0 - parameters[0] : -parameters[0], 1.0};
+  }
+};
+
+// parameters: where the square ends and the line begins
+struct HuberLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    const double gap = score - label, delta = parameters[0];
+    return {gap > delta ? delta : (gap < -delta ? -delta : gap), 1.0};
+  }
+};
+
+// parameters: as HuberLoss
+struct PseudoHuberLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    const double gap = score - label, ratio = gap / parameters[0];
+    const double square = 1.0 + ratio * ratio, root = square_root(square);
+    return {gap / root, 1.0 / (square * root)};
+  }
+};
+
+// parameters: c
+struct FairLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    const double gap = score - label, c = parameters[0], sum = magnitude_of(gap) + c;
+    return {(c * gap) / sum, (c * c) / (sum * sum)};
+  }
+};
+
+// The tangens hyperbolicus, from the side where the power cannot overflow.
+struct LogCoshLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters&) {
+    const double gap = score - label, power = exact_exp(-2.0 * magnitude_of(gap));
+    const double size = (1.0 - power) / (1.0 + power), sum = 1.0 + power;
+    return {gap < 0.0 ? -size : size, (4.0 * power) / (sum * sum)};
+  }
+};
+
+// parameters: the expectile's level
+struct ExpectileLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    const double gap = score - label, side = gap >= 0.0 ? 1.0 - parameters[0] : parameters[0];
+    return {(2.0 * side) * gap, 2.0 * side};
+  }
+};
+
+// The score is the logarithm of the mean. parameters: exp of the largest step that is safe
+struct PoissonLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    const double mean = exact_exp(score);
+    return {mean - label, mean * parameters[0]};
+  }
+};
+
+struct GammaLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters&) {
+    const double ratio = label * exact_exp(-score);
+    return {1.0 - ratio, ratio};
+  }
+};
+
+// parameters: 1 - rho and 2 - rho, rho the power of the variance
+struct TweedieLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    const double a = label * exact_exp(parameters[0] * score);
+    const double b = exact_exp(parameters[1] * score);
+    return {b - a, parameters[1] * b - parameters[0] * a};
+  }
+};
+
+// -weight (1 - p)^gamma log(p), p the probability of the true class. The hessian is that of a
+// logistic loss with the same gradient: never negative, as the loss's own would be.
+// parameters: gamma, the weight of class 1 and of class 0
+struct FocalLoss {
+  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    const bool positive = label > 0.0;
+    const double p = exact_sigmoid(positive ? score : -score);
+    const double q = exact_sigmoid(positive ? -score : score);
+    const double fade = exact_exp(parameters[0] * exact_log(q));
+    const double surprise = (parameters[0] * p) * exact_log(p);
+    const double size = ((positive ? parameters[1] : parameters[2]) * fade) * (q - surprise);
+    return {positive ? -size : size, size * p};
+  }
+};
+
+#define BG_ELEMENTWISE_LOSSES(X)   \
+  X(logistic, LogisticLoss)        \
+  X(squared, SquaredLoss)          \
+  X(absolute, AbsoluteLoss)        \
+  X(quantile, QuantileLoss)        \
+  X(huber, HuberLoss)              \
+  X(pseudo_huber, PseudoHuberLoss) \
+  X(fair, FairLoss)                \
+  X(log_cosh, LogCoshLoss)         \
+  X(expectile, ExpectileLoss)      \
+  X(poisson, PoissonLoss)          \
+  X(gamma, GammaLoss)              \
+  X(tweedie, TweedieLoss)          \
+  X(focal, FocalLoss)
 
 // ---------------------------------------------------------------- softmax
 // gradient() of one class of a row, from the probability that the softmax gives it.

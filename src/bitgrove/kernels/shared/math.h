@@ -7,6 +7,7 @@
 #include "layouts.h"
 
 #if !defined(__CUDACC_RTC__)
+#include <cmath>
 #include <cstring>
 #endif
 
@@ -89,12 +90,33 @@ BG_FN double exact_log(double x) {
   return exponent * LN2_HIGH + ((2.0 * s) * p + exponent * LN2_LOW);
 }
 
+// Square roots are rounded correctly everywhere.
+BG_FN double square_root(double x) {
+#if defined(__CUDACC_RTC__)
+  return __dsqrt_rn(x);
+#else
+  return std::sqrt(x);
+#endif
+}
+
 BG_FN double exact_sigmoid(double x) { return 1.0 / (1.0 + exact_exp(-x)); }
 
 // Gradients are float32; denormals become zero because GPUs flush them.
 BG_FN float to_gradient(double x) {
   const float value = static_cast<float>(x);
   return ((value < 1.17549435e-38f) & (value > -1.17549435e-38f)) ? 0.0f : value;
+}
+
+// A residual as float32, in bits whose unsigned order is its own; -0 is 0.
+BG_FN uint32_t ordered_key(double residual) {
+  const float value = to_gradient(residual) + 0.0f;
+#if defined(__CUDACC_RTC__)
+  const uint32_t bits = __float_as_uint(value);
+#else
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+#endif
+  return bits ^ (bits >> 31 ? 0xFFFFFFFFu : 0x80000000u);
 }
 
 }  // namespace bitgrove

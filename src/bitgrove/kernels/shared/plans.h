@@ -23,10 +23,16 @@ struct GradientSums {
   int64_t grad, hess;
 };
 
-// What rounding found of a tree's rows: the width planner needs it, and the root's sums.
+// What rounding found of a tree's rows: the width planner needs it, the root's sums, and how far
+// the rounding of the gradients went. The last two stay 0 in rows of 32 bits a half (full
+// precision): their squares would not fit, and there is next to no rounding.
 struct RowTotals {
   int64_t abs_grad, grad, hess, zero_rows;
+  int64_t squared_grad;   // of the integers
+  int64_t squared_error;  // integer minus value, in 1 / SQUARED_ERROR_UNITS
 };
+
+constexpr int SQUARED_ERROR_UNITS = 65536;
 
 // How float gradients become integers: floor(x * inverse + noise), within the limit.
 struct Rounding {

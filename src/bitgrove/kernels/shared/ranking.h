@@ -53,10 +53,16 @@ struct LambdaRankLoss {
                         tables.label_gain[static_cast<int64_t>(q.label[low])];
     double weight = (gain * (tables.discount[i] - tables.discount[j])) * q.inverse_max_dcg;
     weight = scaled ? weight / (0.01 + (gap < 0.0 ? -gap : gap)) : weight;
+    return pull(gap, weight, q.unit, sigmoid, upper_is_high);
+  }
+
+  // gap: how far the row of the larger label is above the other.
+  static BG_FN RankPair pull(double gap, double weight, double unit, double sigmoid,
+                             bool upper_is_high) {
     const double p = 1.0 / (1.0 + exact_exp(sigmoid * gap));
     const double lambda = ((-sigmoid) * weight) * p;
     const double hess = (((sigmoid * sigmoid) * weight) * p) * (1.0 - p);
-    return {lambda * q.unit, hess * q.unit, upper_is_high};
+    return {lambda * unit, hess * unit, upper_is_high};
   }
 
   // What a query's lambdas are multiplied by, from the sum of their magnitudes.
@@ -65,7 +71,22 @@ struct LambdaRankLoss {
   }
 };
 
-#define BG_RANKED_LOSSES(X) X(lambdarank, LambdaRankLoss)
+// All pairs weigh the same. parameters: as LambdaRankLoss
+struct PairwiseLoss : LambdaRankLoss {
+  static BG_FN bool scaled(double, double, const LossParameters&) { return false; }
+
+  static BG_FN RankPair pair(const RankQuery& q, const RankTables&,
+                             const LossParameters& parameters, int64_t a, int64_t b, int64_t,
+                             int64_t, bool) {
+    const bool upper_is_high = q.label[a] > q.label[b];
+    const double down = q.score[a] - q.score[b];
+    return pull(upper_is_high ? down : -down, 1.0, q.unit, parameters[0], upper_is_high);
+  }
+};
+
+#define BG_RANKED_LOSSES(X)     \
+  X(lambdarank, LambdaRankLoss) \
+  X(pairwise, PairwiseLoss)
 
 // A fixed-point sum as the gradient or hessian of its row.
 BG_FN float rank_gradient(int64_t sum, const RankQuery& q, double norm, double weight) {

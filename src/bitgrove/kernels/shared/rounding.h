@@ -1,7 +1,7 @@
 // Rounding noise as a pure function of (key, global row id), and the rounding itself.
 #pragma once
 
-#include "layouts.h"
+#include "plans.h"
 
 namespace bitgrove {
 
@@ -32,6 +32,12 @@ BG_FN double round_with_noise(double x, int32_t noise) {
   // floor by truncation: exact for |shifted| < 2^31, which quantize.py guarantees.
   const double truncated = static_cast<double>(static_cast<int32_t>(shifted));
   return truncated > shifted ? truncated - 1.0 : truncated;
+}
+
+// The square of what rounding changed, as an integer; at most one, also where a limit cut more off.
+BG_FN int32_t squared_error(double rounded, double x) {
+  const double error = rounded - x, square = error * error;
+  return static_cast<int32_t>((square < 1.0 ? square : 1.0) * SQUARED_ERROR_UNITS);
 }
 
 BG_FN double clamp(double x, double limit) {

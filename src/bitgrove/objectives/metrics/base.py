@@ -7,6 +7,7 @@ everywhere, so that early stopping is too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.fixed_point import fixed_point_sums
-from bitgrove.objectives.base import OBJECTIVES, Prediction
+from bitgrove.objectives.base import OBJECTIVES, Objective, Prediction
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from bitgrove.distributed.comm import Comm
 
 F64 = NDArray[np.float64]
@@ -32,38 +35,70 @@ class EvalData:
     group: NDArray[np.int64] | None
     label_gain: F64
 
+    @property
+    def n_outputs(self) -> int:
+        return 1 if self.prediction.ndim == 1 else self.prediction.shape[1]
+
+    def label_of(self, output: int) -> F64:
+        return self.label if self.label.ndim == 1 else self.label[:, output]
+
 
 class Metric:
     """A judgement of predictions. Sums over rows are integer counts or in fixed point.
 
-    One that `takes_rank` has a subclass with a field k and is written `name@k`.
+    One with an `argument` (its name in messages) is written `name@argument`, too.
     """
 
     base_name: ClassVar[str]
     synonyms: ClassVar[tuple[str, ...]] = ()
-    judges: ClassVar[Prediction]  # every objective that predicts this
+    judges: ClassVar[tuple[Prediction, ...]]  # every objective that predicts one of these
     higher_is_better: ClassVar[bool] = False
-    takes_rank: ClassVar[bool] = False
+    argument: ClassVar[str | None] = None
 
     @property
     def name(self) -> str:
         return self.base_name
+
+    @classmethod
+    def with_argument(cls, text: str) -> Self:
+        """The metric of name@text; KeyError if there is none."""
+        raise KeyError(text)
+
+    def for_objective(self, objective: Objective) -> Metric:
+        """The metric with the objective's own settings, where none were given."""
+        return self
 
     def compute(self, data: EvalData, comm: Comm) -> float:
         raise NotImplementedError
 
 
 class RowMetric(Metric):
-    """The weighted mean of a term of each row."""
+    """The weighted mean of a term of each row; of several outputs, the mean of theirs."""
 
-    def term(self, data: EvalData) -> F64:
+    def term(self, prediction: F64, label: F64) -> F64:
+        """Of each row of one output."""
         raise NotImplementedError
+
+    def terms(self, data: EvalData) -> F64:
+        if data.prediction.ndim == 1:
+            return self.term(data.prediction, data.label)
+        return mean_of_outputs(
+            [self.term(data.prediction[:, k], data.label_of(k)) for k in range(data.n_outputs)]
+        )
 
     def of_mean(self, mean: float) -> float:
         return mean
 
     def compute(self, data: EvalData, comm: Comm) -> float:
-        return self.of_mean(weighted_mean(self.term(data), data.weight, comm))
+        return self.of_mean(weighted_mean(self.terms(data), data.weight, comm))
+
+
+def mean_of_outputs(terms: Sequence[F64]) -> F64:
+    """Added in the order of outputs: the same bits whatever the memory looks like."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return np.asarray(total / len(terms))
 
 
 def weighted_mean(values: F64, weight: F64, comm: Comm) -> float:
@@ -87,16 +122,12 @@ def register(metric: AnyMetric) -> AnyMetric:
 
 
 def make_metric(name: str) -> Metric:
-    """The metric of a name, a synonym or a name@k; KeyError if there is none."""
-    base, at, k = SYNONYMS.get(name, name).partition("@")
-    metric = METRICS[base]
-    if not at:
-        return metric()
-    if not (metric.takes_rank and k.isascii() and k.isdecimal() and k[0] != "0"):
-        raise KeyError(name)
-    return metric(int(k))  # type: ignore[call-arg]
+    """The metric of a name, a synonym or a name@argument; KeyError if there is none."""
+    base, at, argument = name.partition("@")
+    metric = METRICS[SYNONYMS.get(base, base)]
+    return metric.with_argument(argument) if at else metric()
 
 
 def judged_by(metric: Metric) -> tuple[str, ...]:
     """Names of the objectives whose predictions the metric can judge."""
-    return tuple(n for n, objective in OBJECTIVES.items() if objective.predicts == metric.judges)
+    return tuple(n for n, objective in OBJECTIVES.items() if objective.predicts in metric.judges)

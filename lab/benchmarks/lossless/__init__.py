@@ -1,0 +1,106 @@
+"""What do few bits cost, and does any table lose by the default?
+
+    python -m lab bench lossless --seeds 10 [--device cuda] [--out FOLDER] [--npz FOLDER]
+
+Tables from bounded gradients to Pareto tails of index 1.3, weights included, real ones where they
+are found. Each seed is another split into training and test rows and other rounding noise, the same
+for all settings, so that losses against full precision are paired. A line shows the mean loss in
+per cent of the test metric with its standard error. Leaves need a hessian of 1: a study of rounding
+is not one of diverging leaves. --npz keeps the tables as compressed arrays, for a machine that
+cannot read Parquet.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import bitgrove as bg
+from lab import benchmarks
+from lab.benchmarks.lossless.tables import TABLES, Table, load
+from lab.internals import evaluate
+from lab.reporting import machine, markdown_table
+
+Params = dict[str, Any]
+FULL = "full"
+SETTINGS: dict[str, Params] = {
+    FULL: {"gradient_bits": None},
+    **{f"max {bits}": {"gradient_bits": bits, "gradient_scale": "max"} for bits in (3, 4, 5, 6, 8)},
+    **{f"robust {b}": {"gradient_bits": b, "gradient_scale": "robust"} for b in (2, 3, 4, 5, 6)},
+}
+_LOSS = {"regression": "rmse", "binary": "logloss", "multiclass": "multi_logloss"}
+
+
+def measure(table: Table, seed: int, names: Sequence[str], params: Params) -> list[dict[str, Any]]:
+    """One row of results for each setting, on the split of this seed."""
+    train, test = table.split(seed)
+    data = bg.Dataset(train.X, train.y, weight=train.weight)
+    rows = []
+    for name in names:
+        model = bg.train({**params, **SETTINGS[name], "random_state": seed}, data)
+        prediction = model.predict(test.X, device=params["device"])
+        loss = evaluate(_LOSS[table.objective], prediction, test.y, None)
+        assert model.info is not None, "train() measures"
+        ms = 1e3 * model.info.seconds["train"] / params["n_estimators"]
+        rows.append({"table": table.name, "setting": name, "seed": seed, "loss": loss, "ms": ms})
+    return rows
+
+
+def summary(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> str:
+    """Paired losses against full precision, by table and setting."""
+    lines = []
+    for table in dict.fromkeys(row["table"] for row in rows):
+        losses = {
+            name: [r["loss"] for r in rows if (r["table"], r["setting"]) == (table, name)]
+            for name in names
+        }
+        cells = [table, f"{statistics.fmean(losses[FULL]):.5g}"]
+        for name in names[1:]:
+            more = [100 * (a / b - 1) for a, b in zip(losses[name], losses[FULL], strict=True)]
+            error = statistics.stdev(more) / math.sqrt(len(more)) if len(more) > 1 else math.nan
+            cells.append(f"{statistics.fmean(more):+.2f} ± {error:.2f}")
+        lines.append(cells)
+    return markdown_table(["table", "full precision", *names[1:]], lines)
+
+
+def main(words: Sequence[str]) -> None:
+    parser = benchmarks.parser("lossless")
+    parser.add_argument("--tables", nargs="+", choices=sorted(TABLES), default=list(TABLES))
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=300_000, help="at most, of a table")
+    parser.add_argument("--trees", type=int, default=150)
+    parser.add_argument("--leaves", type=int, default=63)
+    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so many")
+    parser.add_argument("--data", help="folder of the real tables")
+    parser.add_argument("--npz", type=Path, help="folder of tables kept as arrays")
+    parser.add_argument("--out", type=Path, help="folder for lossless.csv")
+    options = parser.parse_args(words)
+    names = list(dict.fromkeys([FULL, *options.settings]))
+    shared = {"n_estimators": options.trees, "num_leaves": options.leaves, "min_child_weight": 1.0,
+              "n_jobs": options.threads, "device": options.device}  # fmt: skip
+    started, rows = time.perf_counter(), []
+    for name in options.tables:
+        table = load(name, options.rows, options.data, options.npz)
+        if table is None:
+            print(f"{name}: left out, its file is not here", flush=True)
+            continue
+        for seed in range(options.seeds):
+            if time.perf_counter() - started > options.seconds:
+                break
+            rows += measure(table, seed, names, {**shared, "objective": table.objective})
+        print(summary([r for r in rows if r["table"] == name], names), flush=True)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        with (options.out / "lossless.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    print(machine(options.device), summary(rows, names), sep="\n\n")

@@ -1,0 +1,49 @@
+"""BitGroveRegressor: numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from bitgrove.estimators.base import Array, Estimator
+from bitgrove.objectives import Objective, Regression
+
+
+class BitGroveRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
+    """Gradient boosted trees, trained in integers, for a target of numbers.
+
+    y may have several columns: each has trees of its own in one model.
+    """
+
+    @classmethod
+    def takes(cls, objective: type[Objective]) -> bool:
+        return not objective.is_classifier and not objective.needs_queries
+
+    def predict(self, X: Any, **how: Any) -> Array:
+        """The predicted value of each row.
+
+        The keywords are those of `Model.predict`: with `raw_score` or `pred_leaf` it returns scores
+        or leaves; `num_iteration` and `start_iteration` choose iterations.
+        """
+        return self._predict(X, **how)
+
+    def staged_predict(self, X: Any) -> Iterator[Array]:
+        """The predicted values after each iteration."""
+        return self._staged(X)
+
+    def _target(self, y: Any) -> Array:
+        """One column, or several that are learnt side by side."""
+        target = np.asarray(y)
+        return target if target.ndim == 2 and target.shape[1] > 1 else super()._target(y)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    def _own_objective(self) -> type[Objective]:
+        return Regression

@@ -1,0 +1,106 @@
+"""The parameters of an estimator: its __init__, its docstring and its other spellings.
+
+All of them are made from the one table, so that a new parameter is an argument of every estimator
+that can use it, with its explanation. Receives the class; returns what __init__ stores.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from bitgrove.errors import ParameterError, UnknownParameterError, raise_all
+from bitgrove.objectives import Objective
+from bitgrove.params import CANONICAL, PARAMETERS, Parameter
+from bitgrove.params.peers import check_switch, unknown_name
+from bitgrove.params.resolve import own_names
+
+
+def table_of(
+    objectives: Iterable[type[Objective]], own: Iterable[Parameter]
+) -> dict[str, Parameter]:
+    """The parameters that some of these objectives use, and an estimator's own."""
+    names = {objective.name for objective in objectives}
+    used = [p for p in PARAMETERS if names & set(p.objectives) and p.type != "callable"]
+    return {p.name: p for p in (*used, *own)}
+
+
+def make_init(parameters: Mapping[str, Parameter]) -> Callable[..., None]:
+    """__init__ with every parameter as a keyword; it takes their other spellings, too."""
+
+    def __init__(self: Any, **given: Any) -> None:
+        found = main_names(type(self).__name__, parameters, given)
+        for p in parameters.values():
+            setattr(self, p.name, found.get(p.name, p.default))
+
+    keyword, positional = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    shown = [inspect.Parameter("self", positional)]
+    shown += [inspect.Parameter(p.name, keyword, default=p.default) for p in parameters.values()]
+    __init__.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return __init__
+
+
+def main_names(
+    owner: str, parameters: Mapping[str, Parameter], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What was given, by main names; switches of other libraries that change nothing are left out.
+
+    Values are not looked at: that is for fit.
+    """
+    found: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    problems: list[Exception] = []
+    canonical = {**CANONICAL, **own_names(given)}
+    for name, value in given.items():
+        main = canonical.get(name, name)
+        if main in parameters:
+            first = spelled.setdefault(main, name)
+            if first != name and not _alike(found[main], value):
+                problems.append(ParameterError(
+                    f"{first!r} and {name!r} are the same parameter but have different values: "
+                    f"{found[main]!r} and {value!r}"
+                ))  # fmt: skip
+            found[main] = value
+            continue
+        try:
+            if main in CANONICAL:
+                raise UnknownParameterError(f"{owner} has no parameter {name!r}")
+            if not check_switch(name, value):
+                raise UnknownParameterError(f"{owner}: {unknown_name(name)}")
+        except ParameterError as error:
+            problems.append(error)
+    raise_all(problems)
+    return found
+
+
+def _alike(one: object, other: object) -> bool:
+    return one is other or bool(type(one) is type(other) and repr(one) == repr(other))
+
+
+def docstring(summary: str, parameters: Mapping[str, Parameter]) -> str:
+    """The class's own words, and the table as NumPy's docstrings have it."""
+    lines = [inspect.cleandoc(summary), "", "Parameters", "----------"]
+    for p in parameters.values():
+        lines.append(f"{p.name} : {p.allowed}, default={p.default!r}")
+        text = p.doc + (f" Also called: {', '.join(p.aliases)}." if p.aliases else "")
+        lines += textwrap.wrap(text, 96, initial_indent="    ", subsequent_indent="    ")
+    lines += [
+        "",
+        "Attributes",
+        "----------",
+        "model_ : Model",
+        "    The trained model; it saves, predicts and explains itself.",
+        "n_iter_ : int",
+        "    Boosting iterations of the model.",
+        "best_iteration_ : int or None",
+        "    The iteration that early stopping found best.",
+        "best_score_, evals_result_ : dict",
+        "    The metrics of the kept iteration, and of all of them, by eval set and metric.",
+        "feature_importances_ : array of shape (n_features_in_,)",
+        "    Each feature's share of the total; see `importance_type`.",
+        "n_features_in_, feature_names_in_",
+        "    As scikit-learn has them.",
+    ]
+    return "\n".join(lines)

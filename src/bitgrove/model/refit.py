@@ -1,0 +1,119 @@
+"""New leaf values for old trees.
+
+Receives a Model and rows of its features; returns a Model of the same splits whose leaf values fit
+the new rows. Each iteration asks for gradients at the scores of the trees before it, in plain
+NumPy, and sums them in fixed point: the same bits for any number of ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.arithmetic.fixed_point import to_float, to_units, unit_exponent
+from bitgrove.arithmetic.selection import weighted_quantile
+from bitgrove.data.dataset import Dataset, rows_for_prediction
+from bitgrove.distributed.comm import Comm
+from bitgrove.errors import DataError, ParameterError
+from bitgrove.model.predict import predict_leaves
+from bitgrove.objectives import OBJECTIVES, make_objective
+from bitgrove.params import resolve
+
+if TYPE_CHECKING:
+    from bitgrove.model.model import Model
+    from bitgrove.model.tree import Tree
+
+F64 = NDArray[np.float64]
+
+
+def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm) -> list[Tree]:
+    """Each leaf: decay_rate of its old value and the rest of the new; unreached ones stay."""
+    if isinstance(decay_rate, bool) or not 0.0 <= decay_rate <= 1.0:
+        raise ParameterError(f"decay_rate={decay_rate!r}: must lie between 0 and 1")
+    kind = OBJECTIVES[model.objective]
+    if kind.family == "given":
+        raise ParameterError("refit: the objective is a function of yours, which no model holds")
+    params = resolve({**model.params, **kind.class_settings(model.n_classes)})
+    dataset = dataset.without_zero_weights()
+    objective = make_objective(params, dataset, comm)
+    label = dataset.label
+    assert label is not None, "make_objective refuses data without labels"
+    weight = objective.row_weights(label, dataset.weight)
+    tables, labels = objective.tables(label, dataset.group), objective.output_labels(label)
+    n_total = int(comm.allreduce_sum(np.array([dataset.n_rows], dtype=np.int64))[0])
+    if n_total == 0:
+        raise DataError("refit: there are no rows")
+    rows = rows_for_prediction(dataset, model.feature_names)
+    scores = np.repeat(model.base_score[:, None], dataset.n_rows, axis=1)
+    trees: list[Tree] = []
+    for iteration in range(model.n_iterations):
+        part = model[iteration : iteration + 1]
+        leaves = predict_leaves(part.forest, rows, None)
+        grad, hess = objective.gradients(scores, labels, weight, tables)
+        rate = params.learning_rate
+        rate = rate[iteration] if isinstance(rate, tuple) else rate
+        for output, tree in enumerate(part.trees):
+            mine = leaves[:, output]
+            grads = _leaf_sums(grad[output], mine, tree, n_total, comm)
+            counts = comm.allreduce_sum(np.bincount(mine, minlength=tree.n_leaves))
+            hesses = counts.astype(np.float64)
+            if hess is not None:
+                hesses = _leaf_sums(hess[output], mine, tree, n_total, comm)
+            grads = np.copysign(np.maximum(np.abs(grads) - params.reg_alpha, 0.0), grads)
+            curvature = hesses + params.reg_lambda
+            size = np.divide(-grads, curvature, out=np.zeros_like(grads), where=curvature > 0.0)
+            level = objective.output(output).leaf_level
+            if level is not None:
+                residual = np.broadcast_to(labels, scores.shape)[output] - scores[output]
+                size = _leaf_quantiles(residual, weight, mine, counts, level, comm)
+            fresh = size * rate + 0.0
+            kept = decay_rate * tree.leaf_value + (1.0 - decay_rate) * fresh
+            values = np.where(counts > 0, kept if decay_rate > 0.0 else fresh, tree.leaf_value)
+            trees.append(replace(tree, leaf_value=values, leaf_rows=counts, leaf_hess=hesses))
+            scores[output] += values[mine]
+    return trees
+
+
+def _leaf_quantiles(
+    residual: F64,
+    weight: NDArray[np.float32] | None,
+    leaves: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    level: float,
+    comm: Comm,
+) -> F64:
+    """Of the residuals of each leaf that has rows on some rank; 0 of the others."""
+    found = np.zeros(len(counts))
+    for leaf in np.flatnonzero(counts):
+        rows = leaves == leaf
+        part = None if weight is None else weight[rows]
+        found[leaf] = weighted_quantile(residual[rows], part, level, comm)
+    return found
+
+
+def labels_of(model: Model, label: Any) -> Any:
+    """Labels as numbers: the codes of the model's classes, where it knows them."""
+    classes = model.class_labels()
+    if classes is None:
+        return label
+    given = np.asarray(label)
+    code = {name: number for number, name in enumerate(classes.tolist())}
+    strange = [name for name in dict.fromkeys(given.tolist()) if name not in code]
+    if strange:
+        raise DataError(f"label: the model does not know the class {strange[0]!r}")
+    return np.array([code[name] for name in given.tolist()], dtype=np.float64)
+
+
+def _leaf_sums(
+    values: NDArray[np.float32], leaves: NDArray[np.int32], tree: Tree, n_total: int, comm: Comm
+) -> F64:
+    """The sum of each leaf over all ranks, by integers."""
+    wide = values.astype(np.float64)
+    top = comm.allreduce_max(np.array([np.abs(wide).max(initial=0.0)]))[0]
+    exponent = unit_exponent(float(top), n_total)
+    sums = np.zeros(tree.n_leaves, dtype=np.int64)
+    np.add.at(sums, leaves, to_units(wide, exponent))
+    return np.array([to_float(int(total), exponent) for total in comm.allreduce_sum(sums)])

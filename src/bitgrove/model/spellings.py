@@ -1,0 +1,79 @@
+"""Methods of a Model under the names that LightGBM's and XGBoost's boosters have for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from bitgrove.machine.files import PathLike
+    from bitgrove.model.tree import Tree
+    from bitgrove.training.booster import TrainInfo
+
+
+class OtherNames:
+    """What a script for another library calls; each is one line of our own."""
+
+    if TYPE_CHECKING:
+        trees: list[Tree]
+        feature_names: list[str]
+        info: TrainInfo | None
+        save: Callable[[PathLike], None]
+
+        @property
+        def n_features(self) -> int: ...
+        @property
+        def n_iterations(self) -> int: ...
+
+        feature_importance: Callable[..., npt.NDArray[np.float64]]
+
+    @property
+    def best_score(self) -> dict[str, dict[str, float]]:
+        """The metrics of the kept iteration; empty for a loaded model."""
+        return {} if self.info is None else self.info.best_score
+
+    def save_model(self, path: PathLike) -> None:
+        """`save`."""
+        self.save(path)
+
+    def num_trees(self) -> int:
+        """The number of trees."""
+        return len(self.trees)
+
+    def num_boosted_rounds(self) -> int:
+        """`n_iterations`."""
+        return self.n_iterations
+
+    current_iteration = num_boosted_rounds
+
+    def num_feature(self) -> int:
+        """`n_features`."""
+        return self.n_features
+
+    num_features = num_feature
+
+    def feature_name(self) -> list[str]:
+        """`feature_names`."""
+        return list(self.feature_names)
+
+    def get_score(self, fmap: Any = "", importance_type: str = "weight") -> dict[str, float]:
+        """XGBoost's importances by name, without the features that no split uses.
+
+        "weight" is the number of splits, "total_gain" their gain and "gain" its mean.
+        """
+        splits = self.feature_importance("split")
+        if importance_type in ("gain", "total_gain"):
+            found = self.feature_importance("gain")
+            found = found / splits.clip(1) if importance_type == "gain" else found
+        else:
+            kind = "split" if importance_type == "weight" else importance_type
+            found = self.feature_importance(kind)
+        return {
+            name: float(value)
+            for name, value, used in zip(self.feature_names, found, splits, strict=True)
+            if used
+        }

@@ -1,0 +1,167 @@
+"""Metrics of probabilities and classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bitgrove.arithmetic.exact_math import exact_log
+from bitgrove.arithmetic.fixed_point import fixed_point_sums
+from bitgrove.objectives.metrics.base import F64, EvalData, Metric, RowMetric
+
+if TYPE_CHECKING:
+    from bitgrove.distributed.comm import Comm
+
+_TINY_PROBABILITY = 1e-15
+
+
+def _surprise(probability: F64) -> F64:
+    """-log of the probability that the true class was given."""
+    return -exact_log(np.clip(probability, _TINY_PROBABILITY, 1.0))
+
+
+class Logloss(RowMetric):
+    base_name = "logloss"
+    synonyms = ("binary_logloss", "binary", "log_loss")
+    judges = ("probability",)
+
+    def term(self, prediction: F64, label: F64) -> F64:
+        return _surprise(np.where(label > 0, prediction, 1.0 - prediction))
+
+
+class CrossEntropyMetric(RowMetric):
+    """The log loss for labels that are probabilities themselves."""
+
+    base_name = "cross_entropy"
+    synonyms = ("xentropy",)
+    judges = ("probability",)
+
+    def term(self, prediction: F64, label: F64) -> F64:
+        return label * _surprise(prediction) + (1.0 - label) * _surprise(1.0 - prediction)
+
+
+class Brier(RowMetric):
+    """The mean squared error of the probability."""
+
+    base_name = "brier"
+    synonyms = ("brier_score", "brier_score_loss")
+    judges = ("probability",)
+
+    def term(self, prediction: F64, label: F64) -> F64:
+        return np.square(prediction - label)
+
+
+class Error(RowMetric):
+    base_name = "error"
+    synonyms = ("binary_error",)
+    judges = ("probability",)
+
+    def term(self, prediction: F64, label: F64) -> F64:
+        return ((prediction > 0.5) != (label > 0)).astype(np.float64)
+
+
+class MultiLogloss(RowMetric):
+    base_name = "multi_logloss"
+    synonyms = ("mlogloss", "multiclass", "softmax")
+    judges = ("class probabilities",)
+
+    def terms(self, data: EvalData) -> F64:
+        return _surprise(data.prediction[np.arange(len(data.label)), data.label.astype(np.int64)])
+
+
+class MultiError(RowMetric):
+    base_name = "multi_error"
+    synonyms = ("merror",)
+    judges = ("class probabilities",)
+
+    def terms(self, data: EvalData) -> F64:
+        return (data.prediction.argmax(axis=1) != data.label).astype(np.float64)
+
+
+class ClassMetric(Metric):
+    """From the weights of all pairs (true class, predicted class).
+
+    Probabilities of several columns (labels of their own) count as one each: the mean of theirs.
+    """
+
+    judges = ("probability", "class probabilities")
+    higher_is_better = True
+
+    def compute(self, data: EvalData, comm: Comm) -> float:
+        if data.prediction.ndim == 1:
+            return self._of_codes(data.prediction > 0.5, data.label > 0, data.weight, 2, comm)
+        if data.label.ndim == 1:
+            codes = data.prediction.argmax(axis=1)
+            return self._of_codes(codes, data.label, data.weight, data.n_outputs, comm)
+        total = 0.0
+        for k in range(data.n_outputs):
+            found, label = data.prediction[:, k] > 0.5, data.label[:, k] > 0
+            total += self._of_codes(found, label, data.weight, 2, comm)
+        return total / data.n_outputs
+
+    def _of_codes(
+        self, found: np.ndarray, label: np.ndarray, weight: F64, n_classes: int, comm: Comm
+    ) -> float:
+        cell = n_classes * label.astype(np.int64) + found.astype(np.int64)
+        cells = [np.where(cell == i, weight, 0.0) for i in range(n_classes**2)]
+        pairs = fixed_point_sums(cells, comm).reshape(n_classes, n_classes)
+        return float(self.of_pairs(pairs))
+
+    def of_pairs(self, pairs: F64) -> float:
+        """pairs[true class, predicted class] are weights."""
+        raise NotImplementedError
+
+
+def _ratio(a: F64, b: F64) -> F64:
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0.0)
+
+
+class BalancedAccuracy(ClassMetric):
+    """The mean over classes of how many of their rows are found."""
+
+    base_name = "balanced_accuracy"
+
+    def of_pairs(self, pairs: F64) -> float:
+        sizes = pairs.sum(axis=1)
+        found = _ratio(np.diagonal(pairs).copy(), sizes)[sizes > 0.0]
+        return float(found.sum() / len(found))
+
+
+class F1(ClassMetric):
+    """Of the positive class; of many classes, the mean of each against the rest (macro)."""
+
+    base_name = "f1"
+    synonyms = ("f1_score",)
+
+    def of_pairs(self, pairs: F64) -> float:
+        right, total = np.diagonal(pairs).copy(), pairs.sum(axis=0) + pairs.sum(axis=1)
+        scores = _ratio(2.0 * right, total)
+        return float(scores[1] if len(scores) == 2 else scores[total > 0.0].mean())
+
+
+class Kappa(ClassMetric):
+    """Cohen's kappa: agreement beyond chance."""
+
+    base_name = "kappa"
+    synonyms = ("cohen_kappa",)
+
+    def of_pairs(self, pairs: F64) -> float:
+        total = float(pairs.sum())
+        chance = float((pairs.sum(axis=0) * pairs.sum(axis=1)).sum()) / total
+        agreed = float(np.diagonal(pairs).sum())
+        return 1.0 if total == chance else (agreed - chance) / (total - chance)
+
+
+class Accuracy(RowMetric):
+    base_name = "accuracy"
+    judges = ("probability", "class probabilities")
+    higher_is_better = True
+
+    def terms(self, data: EvalData) -> F64:
+        if data.prediction.ndim == 2 and data.label.ndim == 1:
+            return (data.prediction.argmax(axis=1) == data.label).astype(np.float64)
+        return super().terms(data)
+
+    def term(self, prediction: F64, label: F64) -> F64:
+        return ((prediction > 0.5) == (label > 0)).astype(np.float64)

@@ -1,0 +1,54 @@
+"""A metric that is a function of the user's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bitgrove.errors import TrainingError
+from bitgrove.objectives.metrics.base import EvalData
+
+if TYPE_CHECKING:
+    from bitgrove.distributed.comm import Comm
+
+
+class FunctionMetric:
+    """name, value, is_higher_better = function(label, prediction[, weight]), on NumPy arrays.
+
+    The rows of all ranks are gathered for it, in rank order: every rank gets the same value.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.base_name = str(getattr(function, "__name__", type(function).__name__))
+        self._takes_weight = _n_arguments(function) >= 3
+
+    def evaluate(self, data: EvalData, comm: Comm) -> tuple[str, float, bool]:
+        parts = [data.label, data.prediction, data.weight]
+        if comm.size > 1:
+            parts = [_gathered(part, comm) for part in parts]
+        found = self.function(*parts[: 3 if self._takes_weight else 2])
+        if not isinstance(found, tuple) or len(found) != 3 or not isinstance(found[0], str):
+            raise TrainingError(
+                f"eval_metric={self.base_name}: must return (name, value, is_higher_better), got "
+                f"{type(found).__name__}"
+            )
+        name, value, is_higher_better = found
+        return name, float(value), bool(is_higher_better)
+
+
+def _gathered(part: np.ndarray, comm: Comm) -> np.ndarray:
+    flat = np.concatenate(comm.allgather(np.ascontiguousarray(part).reshape(-1)))
+    return flat.reshape(-1, *part.shape[1:])
+
+
+def _n_arguments(function: Callable[..., Any]) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature
+        return 2
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is p.empty for p in parameters)

@@ -1,0 +1,119 @@
+"""Counts and amounts: losses whose score is the logarithm of the mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bitgrove.arithmetic.exact_math import exact_exp, exact_log, numpy_exp
+from bitgrove.errors import ParameterError
+from bitgrove.objectives.base import F32, F64, Objective, Tables, label_mean
+from bitgrove.objectives.links import EXP, Link
+
+if TYPE_CHECKING:
+    from bitgrove.distributed.comm import Comm
+
+# Where all labels are zero the mean is very small, not zero.
+_LEAST_MEAN = 1e-15
+
+
+class _LogMean(Objective):
+    family = "elementwise"
+    predicts = "value"
+    takes_columns = True
+
+    @property
+    def link(self) -> Link:
+        return EXP
+
+    def check_labels(self, label: F64) -> None:
+        self.require_labels(label >= 0.0, label, "labels of at least 0")
+
+    def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
+        return exact_log(np.maximum(label_mean(label, weight, comm), _LEAST_MEAN))
+
+
+@dataclass(frozen=True)
+class Poisson(_LogMean):
+    """Counts. `poisson_max_delta_step` raises the hessian against steps that overshoot."""
+
+    name = "poisson"
+    synonyms = ("count:poisson", "Poisson")
+    kernel = "poisson"
+    default_metric = "poisson"
+
+    poisson_max_delta_step: float = 0.7
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (float(exact_exp(np.array([self.poisson_max_delta_step]))[0]),)
+
+    def check_settings(self) -> None:
+        if self.poisson_max_delta_step > 50.0:
+            raise ParameterError(
+                f"poisson_max_delta_step={self.poisson_max_delta_step!r}: must be at most 50"
+            )
+
+    def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        mean = numpy_exp(scores)
+        return mean - label, mean * self.kernel_parameters[0]
+
+    def losses(self, scores: F64, label: F64) -> F64:
+        return np.asarray(np.exp(scores) - label * scores)
+
+
+@dataclass(frozen=True)
+class Gamma(_LogMean):
+    """Positive amounts with a constant relative spread."""
+
+    name = "gamma"
+    synonyms = ("reg:gamma",)
+    kernel = "gamma"
+    default_metric = "gamma"
+
+    def check_labels(self, label: F64) -> None:
+        self.require_labels(label > 0.0, label, "labels greater than 0")
+
+    def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        ratio = label * numpy_exp(-scores)
+        return 1.0 - ratio, ratio
+
+    def losses(self, scores: F64, label: F64) -> F64:
+        return np.asarray(scores + label * np.exp(-scores))
+
+
+@dataclass(frozen=True)
+class Tweedie(_LogMean):
+    """Amounts that are often exactly zero; between Poisson (power 1) and gamma (2)."""
+
+    name = "tweedie"
+    synonyms = ("reg:tweedie", "Tweedie")
+    kernel = "tweedie"
+    default_metric = "tweedie"
+
+    tweedie_variance_power: float = 1.5
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (1.0 - self.tweedie_variance_power, 2.0 - self.tweedie_variance_power)
+
+    def check_settings(self) -> None:
+        check_power(self.tweedie_variance_power)
+
+    def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
+        first, second = self.kernel_parameters
+        a, b = label * numpy_exp(first * scores), numpy_exp(second * scores)
+        return b - a, second * b - first * a
+
+    def losses(self, scores: F64, label: F64) -> F64:
+        first, second = self.kernel_parameters
+        return np.asarray(np.exp(second * scores) / second - label * np.exp(first * scores) / first)
+
+
+def check_power(power: float) -> None:
+    if not 1.0 < power < 2.0:
+        raise ParameterError(
+            f"tweedie_variance_power={power!r}: must be greater than 1 and less than 2"
+        )

@@ -1,0 +1,133 @@
+"""Parameters of other libraries that are none of ours.
+
+Owns: switches that can be given because they ask for what happens anyway (or, as the seeds of
+single steps, for nothing that another value would make better), and names that are known from
+elsewhere but not supported. Receives a name that the table has not; returns what to say about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from bitgrove.errors import ParameterError
+from bitgrove.params.table import CANONICAL
+
+LIGHTGBM, XGBOOST, CATBOOST = "LightGBM", "XGBoost", "CatBoost"
+BOTH = "LightGBM and XGBoost"
+
+
+def _any(value: object) -> bool:
+    return True
+
+
+def _one_of(*allowed: object) -> Callable[[object], bool]:
+    def accepts(value: object) -> bool:
+        return any(type(value) is type(known) and value == known for known in allowed)
+
+    return accepts
+
+
+def _nothing_or_nan(value: object) -> bool:
+    return value is None or (isinstance(value, (float, np.floating)) and math.isnan(value))
+
+
+# Who has it, which values change nothing, and what to do instead of the others.
+_SWITCHES: dict[str, tuple[str, Callable[[object], bool], str]] = {}
+
+
+def _switch(names: str, whose: str, accepts: Callable[[object], bool], instead: str = "") -> None:
+    _SWITCHES.update(dict.fromkeys(names.split(), (whose, accepts, instead)))
+
+
+_switch("boosting_type boosting boost", LIGHTGBM, _one_of("gbdt", "gbrt", None))
+_switch("booster", XGBOOST, _one_of("gbtree", None))
+_switch("tree_method", XGBOOST, _one_of("hist", "auto", "approx", None),
+        "device='cuda' trains on a GPU")  # fmt: skip
+_switch("grow_policy", XGBOOST, _one_of("lossguide", "Lossguide", None),
+        "trees grow best-first; num_leaves and max_depth bound them")  # fmt: skip
+_switch("sampling_method", XGBOOST, _one_of("uniform", None))
+_switch("num_parallel_tree", XGBOOST, _one_of(1, None))
+_switch("missing", XGBOOST, _nothing_or_nan, "give missing values as NaN")
+_switch("data_sample_strategy", LIGHTGBM, _one_of("bagging", None))
+_switch("use_missing", LIGHTGBM, _one_of(True, None))
+_switch("zero_as_missing linear_tree extra_trees", LIGHTGBM, _one_of(False, None))
+_switch("use_quantized_grad stochastic_rounding", LIGHTGBM, _one_of(True, None),
+        "see gradient_bits and rounding")  # fmt: skip
+_switch(
+    "deterministic force_row_wise force_col_wise feature_pre_filter is_enable_sparse enable_bundle "
+    "pre_partition two_round enable_sparse is_enable_bundle bundle",
+    LIGHTGBM, _any,
+)  # fmt: skip
+_switch(
+    "bagging_seed bagging_fraction_seed feature_fraction_seed data_random_seed data_seed "
+    "extra_seed drop_seed objective_seed seed_per_iteration",
+    BOTH, _any,
+)  # fmt: skip
+_switch(
+    "use_label_encoder validate_parameters predictor silent single_precision_histogram "
+    "enable_categorical disable_default_eval_metric",
+    XGBOOST, _any,
+)  # fmt: skip
+_switch("allow_writing_files", CATBOOST, _any)
+
+# Who has it, and what to use here, if anything.
+_ELSEWHERE: dict[str, tuple[str, str]] = {}
+
+
+def _elsewhere(names: str, whose: str, instead: str = "") -> None:
+    _ELSEWHERE.update(dict.fromkeys(names.split(), (whose, instead)))
+
+
+_elsewhere("interaction_constraints monotone_constraints", BOTH)
+_elsewhere(
+    "monotone_constraints_method monotone_penalty path_smooth feature_contri "
+    "forcedsplits_filename forcedbins_filename max_bin_by_feature min_data_in_bin "
+    "linear_lambda refit_decay_rate cegb_tradeoff cegb_penalty_split "
+    "cegb_penalty_feature_lazy cegb_penalty_feature_coupled pos_bagging_fraction "
+    "neg_bagging_fraction bagging_by_query feature_fraction_bynode auc_mu_weights",
+    LIGHTGBM,
+)
+_elsewhere("drop_rate max_drop skip_drop uniform_drop xgboost_dart_mode", LIGHTGBM)
+_elsewhere("top_rate other_rate", LIGHTGBM, "subsample samples rows")
+_elsewhere("num_grad_quant_bins", LIGHTGBM, "gradient_bits: b bits are its 2^b - 2")
+_elsewhere("machines num_machines local_listen_port machine_list_filename", LIGHTGBM,
+           "ranks come from MPI or Dask")  # fmt: skip
+_elsewhere("gpu_platform_id gpu_device_id num_gpu gpu_use_dp", LIGHTGBM, "device='cuda:1'")
+_elsewhere("eval_at ndcg_eval_at ndcg_at", LIGHTGBM, "eval_metric=['ndcg@5', 'ndcg@10']")
+_elsewhere("colsample_bylevel colsample_bynode feature_weights", XGBOOST,
+           "colsample_bytree samples features")  # fmt: skip
+_elsewhere("rate_drop one_drop sample_type normalize_type multi_strategy", XGBOOST)
+_elsewhere("max_cached_hist_node refresh_leaf process_type updater", XGBOOST)
+_elsewhere("gpu_id", XGBOOST, "device='cuda:1'")
+_elsewhere("n_iterations", CATBOOST, "n_estimators")
+_elsewhere("depth", CATBOOST, "max_depth and num_leaves")
+_elsewhere("task_type devices", CATBOOST, "device")
+_elsewhere("od_wait od_type od_pval use_best_model", CATBOOST, "early_stopping_rounds")
+_elsewhere("random_strength bagging_temperature bootstrap_type model_size_reg", CATBOOST)
+_elsewhere("leaf_estimation_iterations leaf_estimation_method score_function", CATBOOST)
+
+
+def check_switch(name: object, value: object) -> bool:
+    """Whether it is a switch that changes nothing; ParameterError for a value that would."""
+    if name not in _SWITCHES:
+        return False
+    whose, accepts, instead = _SWITCHES[str(name)]
+    if not accepts(value):
+        hint = f"; {instead}" if instead else ""
+        raise ParameterError(f"{name}={value!r}: known from {whose}, not supported{hint}")
+    return True
+
+
+def unknown_name(name: object) -> str:
+    """What to say about a parameter that neither the table nor the switches have."""
+    if name in _ELSEWHERE:
+        whose, instead = _ELSEWHERE[str(name)]
+        hint = f"; use {instead}" if instead else ""
+        return f"parameter {name!r} is known from {whose}, not supported{hint}"
+    close = difflib.get_close_matches(str(name), CANONICAL, n=1, cutoff=0.75)
+    hint = f"; did you mean {CANONICAL[close[0]]!r}?" if close else ""
+    return f"unknown parameter {name!r}{hint}"

@@ -1,0 +1,98 @@
+"""From what the user wrote to checked parameters.
+
+Receives any mapping of parameters, by any of their names; returns a frozen `TrainParams`, or raises
+one ParameterError that names everything that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bitgrove.errors import ParameterError, Problems, raise_all
+from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
+from bitgrove.objectives.metrics import judged_by, make_metric
+from bitgrove.params.parameter import checked
+from bitgrove.params.peers import check_switch, unknown_name
+from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
+
+
+def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
+    """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
+    given = vars(params) if isinstance(params, TrainParams) else with_function(params or {})
+    canonical = {**CANONICAL, **own_names(given)}
+    values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
+    spelled: dict[str, str] = {}
+    problems: list[Exception] = []
+    for name, value in given.items():
+        try:
+            if name not in canonical:
+                if check_switch(name, value):
+                    continue
+                raise ParameterError(unknown_name(name))
+            parameter = BY_NAME[canonical[name]]
+            first = spelled.setdefault(parameter.name, name)
+            value_found = checked(parameter, value)
+            if first != name and values[parameter.name] != value_found:
+                raise ParameterError(
+                    f"{first!r} and {name!r} are the same parameter but have different values: "
+                    f"{given[first]!r} and {value!r}"
+                )
+            values[parameter.name] = value_found
+        except ParameterError as error:
+            problems.append(error)
+    with_rates = Problems()
+    with with_rates.collect():
+        values["learning_rate"] = _rates(values["learning_rate"], values["n_estimators"])
+    raise_all([*problems, *with_rates.found, *_contradictions(values)])
+    return TrainParams(**values)
+
+
+def with_function(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A function as the objective is an objective of its own, and its function."""
+    given = dict(params)
+    for name in [n for n, v in given.items() if CANONICAL.get(n) == "objective" and callable(v)]:
+        given["objective_function"] = given.pop(name)
+        given["objective"] = Custom.name
+    return given
+
+
+def own_names(given: Mapping[str, Any]) -> Mapping[str, str]:
+    """Names that mean something of their own with the objective that is given."""
+    for name, value in given.items():
+        if CANONICAL.get(name) == "objective" and isinstance(value, str):
+            objective = OBJECTIVES.get(SYNONYMS.get(value, value))
+            return {} if objective is None else objective.spellings
+    return {}
+
+
+def _rates(rate: Any, n_iterations: int) -> Any:
+    """A schedule as one rate for each iteration; a single rate as it is."""
+    if callable(rate):
+        asked = [rate(iteration) for iteration in range(n_iterations)]
+        return checked(BY_NAME["learning_rate"], asked)
+    if isinstance(rate, tuple) and len(rate) != n_iterations:
+        raise ParameterError(
+            f"learning_rate: {len(rate)} values for {n_iterations} iterations (n_estimators)"
+        )
+    return rate
+
+
+def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:
+    """Rules between parameters: what has no meaning for the objective is refused, not ignored."""
+    objective = values["objective"]
+    if objective is None:
+        return
+    for p in PARAMETERS:
+        if objective not in p.objectives and values[p.name] != p.default:
+            yield ParameterError(
+                f"{p.name}={values[p.name]!r} has no meaning for objective={objective!r}; "
+                f"it belongs to {' and '.join(p.objectives)}"
+            )
+    for name in values["eval_metric"] or ():
+        fits = judged_by(make_metric(name)) if isinstance(name, str) else (objective,)
+        if objective not in fits:
+            yield ParameterError(
+                f"eval_metric={name!r} cannot judge objective={objective!r}; "
+                f"it belongs to {' and '.join(fits)}"
+            )

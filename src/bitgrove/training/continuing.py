@@ -1,0 +1,61 @@
+"""Training that goes on from a finished model.
+
+Receives what the user gave as init_model; returns the same Model on all ranks, checked against the
+training, and the scores that it gives to rows. Its trees stay as they are, in front of the new
+ones. Scores are sums over a row's leaves in the order of the trees: the same bits everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.distributed.agreement import agree_on
+from bitgrove.distributed.comm import Comm
+from bitgrove.errors import DataError, DataTypeError, ParameterError
+from bitgrove.machine.files import PathLike
+from bitgrove.model.model import Model, load
+
+if TYPE_CHECKING:
+    from bitgrove.data.dataset import Dataset
+    from bitgrove.objectives import Objective
+
+
+def shared_model(given: Model | PathLike | None, comm: Comm, what: str) -> Model | None:
+    """The model (or its file, that rank 0 can read) of rank 0 on all ranks; None without one."""
+    agree_on(comm, f"{what} given", given is not None)
+    if given is None:
+        return None
+    content = np.zeros(0, dtype=np.uint8)
+    if comm.rank == 0:
+        given = getattr(given, "model_", given)  # of a fitted estimator
+        if not isinstance(given, (Model, str, os.PathLike)):
+            raise DataTypeError(f"{what}: a Model or a file, got {type(given).__name__}")
+        model = given if isinstance(given, Model) else load(given)
+        content = np.frombuffer(model.to_bytes(), dtype=np.uint8)
+    return Model.from_bytes(comm.broadcast(content).tobytes())
+
+
+def check_continues(model: Model, objective: Objective, dataset: Dataset) -> None:
+    """Refuses a model whose scores mean something else, or that knows other features."""
+    if model.objective != objective.name:
+        raise ParameterError(
+            f"init_model has objective {model.objective!r}, this training {objective.name!r}"
+        )
+    if model.n_outputs != objective.n_outputs:
+        raise DataError(
+            f"init_model has {model.n_outputs} outputs, this training {objective.n_outputs}"
+        )
+    if model.feature_names != dataset.feature_names:
+        raise DataError("init_model has other features than the training set")
+
+
+def raw_scores(model: Model, dataset: Dataset, n_jobs: int | None) -> NDArray[np.float64]:
+    """(n_outputs, n_rows), of raw rows: the bins of this training may be others."""
+    if dataset.n_rows == 0:
+        return np.zeros((model.n_outputs, 0))
+    found: Any = model.predict_raw(dataset, n_jobs=n_jobs, device="cpu")
+    return np.ascontiguousarray(found.reshape(dataset.n_rows, model.n_outputs).T)

@@ -1,0 +1,152 @@
+"""Leaves that would run away are bounded or warned of; loud rounding is warned of; once each."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import bitgrove as bg
+from bitgrove.distributed import run_threads
+from bitgrove.distributed.comm import Comm
+from bitgrove.objectives import OBJECTIVES
+from bitgrove.params import resolve
+from bitgrove.training.guards import USUAL_STEP, Guards
+
+F64 = NDArray[np.float64]
+DANGEROUS = {"max_delta_step": 0, "reg_lambda": 0.0, "min_child_weight": 1e-3}
+
+
+def rare_class(n_rows: int = 20_000) -> tuple[F64, F64]:
+    """40 rows of one class among others, told by the features but for a few wrong labels."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(n_rows, 6))
+    y = np.zeros(n_rows)
+    y[:40] = 1.0
+    X[:40, :2] += 4.0
+    y[40:44] = 1.0
+    return X, y
+
+
+def heavy_tail(n_rows: int = 4000) -> tuple[F64, F64]:
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(n_rows, 4))
+    y = X[:, 0] + rng.normal(size=n_rows)
+    y[::1000] += 60.0
+    return X, y
+
+
+def warned(params: dict[str, Any], X: F64, y: F64) -> tuple[bg.Model, list[str]]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model = bg.train({"n_estimators": 30, **params}, bg.Dataset(X, y))
+    assert all(issubclass(one.category, bg.BitgroveWarning) for one in found)
+    return model, [str(one.message) for one in found]
+
+
+def farthest(model: bg.Model) -> float:
+    return max(float(np.abs(tree.leaf_value).max()) for tree in model.trees)
+
+
+@pytest.mark.parametrize("bits", [None, 4])
+@pytest.mark.parametrize("objective", ["binary", "multiclass"])
+def test_leaves_that_run_away_are_warned_of_once(objective: str, bits: int | None) -> None:
+    model, texts = warned(
+        {"objective": objective, "gradient_bits": bits, **DANGEROUS}, *rare_class()
+    )
+    assert farthest(model) > 17.0
+    assert len(texts) == 1
+    for word in ("max_delta_step=0.0", "reg_lambda=0.0", "min_child_weight=0.001", "raise"):
+        assert word in texts[0]
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"max_delta_step": 3.0}, {"reg_lambda": 1.0}, {"min_child_weight": 1.0}]
+)
+def test_each_remedy_keeps_them_from_running(change: dict[str, float]) -> None:
+    params = {"objective": "binary", "gradient_bits": None, **DANGEROUS, **change}
+    if not change:
+        del params["max_delta_step"]
+    model, texts = warned(params, *rare_class())
+    assert texts == []
+    assert farthest(model) < 17.0
+
+
+def test_the_bound_keeps_the_loss_small() -> None:
+    X, y = rare_class()
+    test = bg.Dataset(X[::2], y[::2])
+    losses = {}
+    for step in (0, None):
+        params = {"objective": "binary", "n_estimators": 60, **DANGEROUS, "max_delta_step": step}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bg.BitgroveWarning)
+            model = bg.train(params, bg.Dataset(X[1::2], y[1::2]), valid_sets=test)
+        assert model.info is not None
+        losses[step] = model.info.evals_result["valid_0"]["logloss"][-1]
+    assert losses[None] < 0.5 * losses[0]
+
+
+def test_how_far_a_leaf_may_step() -> None:
+    """Before the learning rate; in the units of the score; only where a score is a logarithm."""
+    values = np.array([-1e6, -0.5, 0.0, 1e6])
+
+    def ends(objective: str, **params: Any) -> list[float]:
+        checked = resolve({"objective": objective, "learning_rate": 0.5, **params})
+        guards = Guards(checked, OBJECTIVES[objective].from_settings(vars(checked)), rank=1)
+        return guards.bounded(values).tolist()
+
+    usual = 0.5 * USUAL_STEP
+    assert ends("binary") == ends("multiclass") == [-usual, -0.5, 0.0, usual]
+    assert ends("binary", sigmoid=2.0) == [-usual / 2, -0.5, 0.0, usual / 2]
+    assert ends("regression") == ends("lambdarank") == values.tolist()
+    assert ends("binary", max_delta_step=0) == values.tolist()
+    assert ends("regression", max_delta_step=3.0) == [-1.5, -0.5, 0.0, 1.5]
+
+
+def test_loud_rounding_is_warned_of_once_with_its_remedies() -> None:
+    X, y = heavy_tail()
+    params = {"objective": "regression", "gradient_scale": "max", "gradient_bits": 3}
+    model, texts = warned(params, X, y)
+    assert model.info is not None and np.mean(model.info.rounding_noise) > 0.6
+    assert len(texts) == 1
+    assert 'gradient_scale="robust"' in texts[0] and "gradient_bits than 3" in texts[0]
+    for remedy in ({"gradient_scale": "robust"}, {"gradient_bits": None}):
+        quiet, texts = warned({**params, **remedy}, X, y)
+        assert texts == [] and quiet.info is not None
+        assert np.mean(quiet.info.rounding_noise) < 0.6
+
+
+def test_the_noise_of_every_tree_is_told() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(3000, 5))
+    y = (X[:, 0] + rng.normal(size=3000) > 0).astype(float)
+    shares = {}
+    for bits in (2, 3, 4, 8, None):
+        model, texts = warned({"objective": "binary", "gradient_bits": bits}, X, y)
+        assert texts == [] and model.info is not None
+        assert len(model.info.rounding_noise) == 30
+        shares[bits] = float(np.mean(model.info.rounding_noise))
+    assert 1.0 > shares[2] > shares[3] > shares[4] > shares[8] > shares[None] == 0.0
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3])
+def test_ranks_find_the_same_noise_and_one_of_them_warns(n_ranks: int) -> None:
+    X, y = heavy_tail()
+    params = {"objective": "regression", "gradient_scale": "max", "gradient_bits": 2,
+              "n_estimators": 3, "n_jobs": 1}  # fmt: skip
+
+    def work(comm: Comm) -> list[float]:
+        rows = slice(len(X) * comm.rank // comm.size, len(X) * (comm.rank + 1) // comm.size)
+        model = bg.train(params, bg.Dataset(X[rows], y[rows]), comm=comm)
+        assert model.info is not None
+        return model.info.rounding_noise
+
+    with pytest.warns(bg.BitgroveWarning, match="rounding made") as found:
+        shares = run_threads(n_ranks, work)
+        alone = bg.train(params, bg.Dataset(X, y))
+    assert len(found) == 2  # of the ranks together, and of the one alone
+    assert alone.info is not None
+    assert all(share == alone.info.rounding_noise for share in shares)
