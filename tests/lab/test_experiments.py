@@ -266,7 +266,7 @@ def test_a_curve_ends_at_the_whole_models_score(label: str, task: Task) -> None:
 def test_labels_are_the_parameters_they_name() -> None:
     system = lineup.labelled("3-bit RN no refit")
     assert isinstance(system, Bitgrove) and system.bits == 3
-    assert system.more == {"rounding": "nearest", "refit_leaves": False}
+    assert system.more == {"rounding": "nearest", "refit_leaves": False, "gradient_scale": "max"}
     assert lineup.layout("epsilon", None) == "col" and lineup.layout("epsilon", 2) == "row"
     assert lineup.layout("bosch", 2) == "col" and lineup.layout("higgs", None) == "row"
     assert lineup.layout("adult", None) is None
