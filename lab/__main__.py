@@ -56,7 +56,8 @@ def _parser() -> argparse.ArgumentParser:
 def _experiment(args: argparse.Namespace) -> None:
     """The experiment's files in --out, and its page on stdout."""
     written = run(EXPERIMENTS[args.what], study_from(args))
-    print(next(path for path in written if path.suffix == ".md").read_text(encoding="utf-8"))
+    for page in (path for path in written if path.suffix == ".md"):
+        print(page.read_text(encoding="utf-8"))
     print("\n".join(f"written to {path}" for path in written))
 
 

@@ -58,6 +58,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
     add("--device", choices=("cpu", "cuda"), default="cpu",
         help="where table2 and table3 train, e.g. --device cuda (default: cpu)")  # fmt: skip
+    add("--seconds", metavar="X", type=_positive(float),
+        help="start no run after so many seconds; the same command goes on where it was, "
+        "e.g. --seconds 560 (default: no limit)")  # fmt: skip
     add("--quick", action="store_true",
         help="few rows, trees and seeds: minutes, to see what comes out")  # fmt: skip
 
@@ -82,6 +85,7 @@ def study_from(args: argparse.Namespace) -> Study:
         threads=args.threads or max(1, n_cores() // args.jobs),
         jobs=args.jobs,
         device=args.device,
+        seconds=args.seconds,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove import Dataset
+from bitgrove import Dataset, Model
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
 from bitgrove.backends import make_backend
 from bitgrove.backends.base import TreeInputs, TreeWork
@@ -39,9 +39,9 @@ from bitgrove.theory.leaves import leaf_of_rows
 from bitgrove.training.booster import Booster, bin_training_set
 
 __all__ = [
-    "TreeByTree", "bin_rows", "bins_of", "blocks", "chosen_by_hash", "evaluate", "gather_facts",
-    "import_cupy", "make_higgs_like", "n_bins", "simd_level", "tables",
-    "timed_cuda_verbs", "write_atomically",
+    "TreeByTree", "bin_once", "bin_rows", "bins_of", "blocks", "chosen_by_hash", "evaluate",
+    "gather_facts", "import_cupy", "make_higgs_like", "n_bins", "scores_along", "simd_level",
+    "tables", "timed_cuda_verbs", "write_atomically",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -67,6 +67,38 @@ def bin_rows(params: dict[str, Any], data: Dataset) -> None:
     """Bins a Dataset before train() would do it."""
     resolved = resolve(params)
     bin_training_set(data, make_backend(resolved), resolved, SoloComm(), one_run(data.n_rows))
+
+
+def bin_once(params: dict[str, Any], data: Dataset) -> None:
+    """Bins a Dataset for trainings of every seed: seeds then differ by rounding alone."""
+    bin_rows(params, data)
+    (matrix,) = data.binned.values()
+    data.binned = _OneMatrix(matrix)
+
+
+class _OneMatrix(dict[Any, Any]):
+    """What a Dataset keeps of its bins, whatever parameters ask for them."""
+
+    def __init__(self, matrix: Any) -> None:
+        super().__init__()
+        self._matrix = matrix
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: Any) -> Any:
+        return self._matrix
+
+
+def scores_along(model: Model, X: Any, every: int) -> Iterator[tuple[int, Any]]:
+    """(iteration, scores) after every so many iterations, where X is; each tree is walked once."""
+    scores: Any = float(model.base_score[0])
+    for first in range(0, model.n_iterations, every):
+        last = min(first + every, model.n_iterations)
+        part = model.truncate(last)
+        part.trees, part.base_score = model.trees[first:last], np.zeros(1)
+        scores = scores + part.predict_raw(X)
+        yield last, scores
 
 
 def n_bins(X: Array) -> int:
@@ -139,13 +171,14 @@ class TreeByTree:
         grower = self._booster.grower
         grower.backend = _AllRowsAlike(grower.backend)
 
-    def histogram_seconds(self, n_trees: int) -> float:
-        """Trains that many trees; seconds that went into histograms."""
+    def seconds_by_step(self, n_trees: int) -> dict[str, float]:
+        """Trains that many trees, verb by verb: seconds of histograms, of the scan, and of all."""
         grower = self._booster.grower
-        grower.backend = watch = _HistogramStopwatch(grower.backend)
+        grower.backend = watch = _Stopwatch(grower.backend)
+        started = time.perf_counter()
         for _ in range(n_trees):
             self.step()
-        return float(watch.seconds)
+        return {**watch.seconds, "all": time.perf_counter() - started}
 
 
 class _Wrapped:
@@ -164,34 +197,38 @@ class _AllRowsAlike(_Wrapped):
         return work
 
 
-class _HistogramStopwatch(_Wrapped):
+class _Stopwatch(_Wrapped):
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
-        self.seconds = 0.0
-
-    def _add(self, seconds: float) -> None:
-        self.seconds += seconds
+        self.seconds = {"histograms": 0.0, "scan": 0.0}
 
     def start_tree(self, pool: Any, inputs: TreeInputs) -> Any:
         work = self._backend.start_tree(pool, inputs)
-        work._verbs = _TimedVerbs(work._verbs, pool.matrix.mapper, self._add, self._backend.name)
+        work._verbs = _TimedVerbs(work._verbs, pool.matrix.mapper, self.seconds, self._backend.name)
         # The loop in Python: one call of the core for all rounds would hide the steps.
         work.grow = lambda *args: TreeWork.grow(work, *args)
         return work
 
 
 class _TimedVerbs:
-    """The core's verbs, whose histograms are built and subtracted on a stopwatch."""
+    """The core's verbs on stopwatches: histograms are built and subtracted, then scanned."""
 
-    def __init__(self, verbs: Any, mapper: Any, add: Callable[[float], None], name: str) -> None:
+    def __init__(self, verbs: Any, mapper: Any, seconds: dict[str, float], name: str) -> None:
         self._verbs, self._mapper = verbs, mapper
-        self.build = _timed(verbs.build, add, name)
-        self.subtract = _timed(verbs.subtract, add, name)
+
+        def timed(verb: Callable[..., Any], step: str) -> Callable[..., Any]:
+            def add(spent: float) -> None:
+                seconds[step] += spent
+
+            return _timed(verb, add, name)
+
+        self.build, self.subtract = (timed(v, "histograms") for v in (verbs.build, verbs.subtract))
+        self.find = timed(verbs.find, "scan")
 
     def search(self, plan: Any) -> Any:
         self.build(plan.builds)
         self.subtract(plan.subtractions, (0, int(self._mapper.bin_offset[-1])))
-        return self._verbs.find(plan.nodes, (0, self._mapper.n_features))
+        return self.find(plan.nodes, (0, self._mapper.n_features))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._verbs, name)

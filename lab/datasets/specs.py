@@ -9,6 +9,7 @@ table. Returns a Task. Unknown keys are refused with a suggestion.
     label = "income"
     positive = ">50K"                # the label that counts as 1 (binary, if it is not 0/1)
     encode = ["workclass"]           # categories: target and count encoding; ["*"]: all text
+    times = ["taken_at"]             # dates: minute of the day, day of the week, day of the year
     ignore = ["id"]
     group = "qid"                    # lambdarank: the column of query ids
     together = "user"                # rows of equal value are all training or all test rows
@@ -52,6 +53,7 @@ class Spec(Entry):
     together: str | None = None
     weight: str | None = None
     encode: list[str] = field(default_factory=list)
+    times: list[str] = field(default_factory=list)
     ignore: list[str] = field(default_factory=list)
     split: dict[str, Any] | None = None
     test_share: float = 0.2
@@ -187,18 +189,19 @@ def _label(table: Any, spec: Spec) -> tuple[Array, int]:
 
 
 def _features(table: Any, spec: Spec, y: Array, train: Array, test: Array) -> Array:
-    """Numbers as they are, then two columns per encoded category."""
+    """Numbers as they are, three columns per time, then two per encoded category."""
     roles = {spec.label, spec.group, spec.together, spec.weight, *spec.ignore}
     if spec.split is not None:
         roles.add(spec.split["column"])
     encode = _text_columns(table, roles) if spec.encode == ["*"] else spec.encode
-    roles |= set(encode)
+    roles |= {*encode, *spec.times}
     names = [name for name in table.column_names if name not in roles]
-    if not names and not encode:
+    if not (names or encode or spec.times):
         raise ParameterError(f"{spec.name}: no column is left to be a feature")
     columns = [
         np.asarray(column, np.float32) for column in tables.feature_table(table, names).columns
     ]
+    columns += [part for name in spec.times for part in _clock(tables.column(table, name))]
     order = np.concatenate([train, test])
     codes = []
     for name in encode:
@@ -210,6 +213,14 @@ def _features(table: Any, spec: Spec, y: Array, train: Array, test: Array) -> Ar
         encoded[order] = encode_categories(codes, y[order], len(train))
         columns += list(encoded.T)
     return np.column_stack(columns)
+
+
+def _clock(column: Any) -> list[Array]:
+    """Minute of the day, day of the week (Monday is 0) and day of the year."""
+    moment = column.to_numpy().astype("datetime64[m]")
+    day, year = moment.astype("datetime64[D]"), moment.astype("datetime64[Y]")
+    parts = (moment - day, (day.astype(np.int64) + 3) % 7, day - year.astype("datetime64[D]"))
+    return [part.astype(np.int64).astype(np.float32) for part in parts]
 
 
 def _text_columns(table: Any, roles: set[Any]) -> list[str]:

@@ -98,6 +98,10 @@ _REAL = (
     Spec(name="household_power", files=["household_power.parquet"], objective="regression",
          label="Sub_metering_3", ignore=["date_time"], drop_missing_labels=True,
          parameters=_LEAVES),
+    # The same with the time of each row: there is more to learn, and more trees to learn it.
+    Spec(name="household_time", files=["household_power.parquet"], objective="regression",
+         label="Sub_metering_3", times=["date_time"], drop_missing_labels=True,
+         parameters=_LEAVES),
     # MQ2008 (LETOR 4.0).
     Spec(name="mq2008", files=["mq2008.parquet"], objective="lambdarank", label="label",
          group="qid", split={"column": "fold", "train": [1, 2, 3], "test": [5]},

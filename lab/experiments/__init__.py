@@ -6,6 +6,7 @@ from lab.experiments.accuracy import Accuracy
 from lab.experiments.auto_bits import AutoBits
 from lab.experiments.bounds import Bounds
 from lab.experiments.fig4 import Fig4
+from lab.experiments.full_size import FullSize
 from lab.experiments.paired.defaults import Defaults
 from lab.experiments.paired.ranking_bits import RankingBits
 from lab.experiments.table2 import Table2
@@ -13,10 +14,11 @@ from lab.experiments.tails import Tails
 from lab.experiments.timing import Fig6, Table3
 from lab.experiments.training_facts import Fig5, Fig7, Fig8
 from lab.experiments.zeros import Zeros
+from lab.full_size.row_sweep import RowSweep
 from lab.running.experiment import Experiment
 
 _ALL: tuple[type[Experiment], ...] = (
-    Table2, Table3, Fig4, Fig5, Fig6, Fig7, Fig8, Bounds, Tails, Zeros, AutoBits, Accuracy,
-    Defaults, RankingBits,
+    Table2, FullSize, RowSweep, Table3, Fig4, Fig5, Fig6, Fig7, Fig8, Bounds, Tails, Zeros,
+    AutoBits, Accuracy, Defaults, RankingBits,
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {kind.name: kind() for kind in _ALL}

@@ -1,7 +1,8 @@
 """Theorems 5.3 and B.3.1, checked: do measured gain errors stay under the bound, and how far?
 
 A model of full precision is trained; at five of its trees the gradients are rounded many times, and
-every split's gain error is compared with the theorem that fits the loss.
+every split's gain error is compared with the theorem that fits the loss. Beside them: the gain that
+is lost because rounding chooses other splits, and what is certified of it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import bitgrove
-from bitgrove.theory import gain_error_bound, least_rows, measure_gain_errors, units
+from bitgrove.theory import (
+    gain_error_bound,
+    least_rows,
+    measure_gain_errors,
+    measure_split_regret,
+    units,
+)
 from lab.reporting import markdown_table
 from lab.running.experiment import Cell, Experiment, Report, Result, Results
 from lab.running.pictures import COLORS
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 
 _DRAWS = 100
 _TREES = 5
+_CHOICES = 5  # roundings that choose splits
 
 
 class Bounds(Experiment):
@@ -47,6 +55,9 @@ class Bounds(Experiment):
         found = measure_gain_errors(
             model, prepared.data, bits, n_draws=_DRAWS, iterations=iterations
         )
+        regret = measure_split_regret(
+            model, prepared.data, bits, n_draws=_CHOICES, iterations=iterations
+        )
         order = np.argsort(-(found.n_left + found.n_right))[:: max(1, found.n_splits // 300)]
         finite = np.isfinite(found.bound)
         above = (found.error > found.bound).mean(axis=0)
@@ -60,6 +71,9 @@ class Bounds(Experiment):
             "looseness": [float(q) for q in np.quantile(looseness, (0.1, 0.5, 0.9))]
             if finite.any() else [],
             "error": found.worst(),
+            "regret": regret.regret(),
+            "certified regret": regret.certified_regret(),
+            "best chosen": float((regret.kept > 1.0 - 1e-9).mean()),
             "points": [
                 [float(x) for x in (found.n_left[k] + found.n_right[k], found.typical[k],
                                     found.bound[k] if finite[k] else -1.0)] for k in order
@@ -74,21 +88,25 @@ class Bounds(Experiment):
                 f"{cell.dataset}, {cell.system.split()[0]}", f"{r['splits']:,}",
                 f"{100 * r['bounded']:.0f}%", f"{100 * r['below 1']:.0f}%",
                 f"{100 * r['all above']:.2f}%", f"{100 * r['most above']:.0f}%", *loose,
-                f"{r['error']:.4f}",
+                f"{r['error']:.4f}", f"{100 * r['best chosen']:.0f}%", f"{r['regret']:.4f}",
+                f"{r['certified regret']:.4f}",
             ])  # fmt: skip
             rows.append({"dataset": cell.dataset, "bits": cell.system.split("-")[0],
                          **{k: v for k, v in r.items() if k not in ("points", "looseness")},
                          **dict(zip(("loose 10%", "loose 50%", "loose 90%"), r["looseness"],
                                     strict=False))})  # fmt: skip
         header = ["", "splits", "has a bound", "bound < 1", "roundings above it", "worst split",
-                  "bound / error, 10%", "50%", "90%", "90% error"]  # fmt: skip
+                  "bound / error, 10%", "50%", "90%", "90% error", "best split chosen",
+                  "split regret", "certified"]  # fmt: skip
         page = (
             f"{_worked_examples()}\n\n"
             f"Measured: {_DRAWS} roundings of the gradients of {_TREES} trees of a full-precision "
             'model, delta = 0.1, epsilon the largest each leaf allows. "bound / error": quantiles '
             "over splits of the bound divided by the error that 90% of the roundings stay under. "
             '"90% error": the relative gain error that 90% of the splits, weighted by gain, stay '
-            f"under.\n\n{markdown_table(header, lines)}"
+            f'under. "Split regret": the share of the gain of all nodes that is lost because '
+            f'{_CHOICES} roundings choose other splits; "certified": what it is not above, '
+            f"for all candidate splits at once.\n\n{markdown_table(header, lines)}"
         )
         names = list(dict.fromkeys(cell.dataset for cell, _ in results))
         return Report(

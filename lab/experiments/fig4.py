@@ -1,10 +1,10 @@
-"""Figure 4: distributed training. What is sent is measured here; how time scales is a model.
+"""Figure 4: distributed training. What is sent is counted here; times were measured over links.
 
 Ranks are threads of one process (ThreadComm), so that any machine can count the bytes and the
-collectives of a tree and check that every number of ranks gives the same model. The times follow
-from them: the compute time of one rank here, divided, and the communication of the model that was
-fitted to ranks over shaped links (scaling_model), once with the integer messages that were counted
-and once with two float64 per bin. The same model's forecast for the paper's clusters goes with it.
+collectives of a tree and check that every number of ranks gives the same model. Bytes stand beside
+those of two float64 per bin, which the same histograms would take. Times are those of ranks over
+shaped links (lab bench scaling), with the model fitted to them, its errors, and its forecast for
+the paper's clusters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import bitgrove
 from bitgrove.distributed import CountingComm, ThreadComm, run_threads
 from lab.experiments import scaling_forecast
-from lab.experiments.scaling_model import FLOAT_BYTES, Traffic, fit, measured
+from lab.experiments.scaling_model import FLOAT_BYTES
 from lab.internals import n_bins
 from lab.reporting import markdown_table
 from lab.running.experiment import Cell, Experiment, Report, Result, Results
@@ -73,37 +73,43 @@ class Fig4(Experiment):
         }
 
     def report(self, study: Study, bench: Bench, results: Results) -> Report:
-        lines, rows, models = [], [], {}
+        lines, rows = [], []
         labels = [lineup.FULL, *(lineup.quantized(bits) for bits in study.bits)]
         found = {(c.dataset, c.system): r for c, r in results}
         names = list(dict.fromkeys(cell.dataset for cell, _ in results))
+        sent: Sent = {}
         for name in names:
             for label in labels:
                 runs = [found[name, f"{label}, {n} ranks"] for n in RANKS]
                 same = len({run["digest"] for run in runs}) == 1
-                sent = [f"{r['bytes'] / 1e6:.3f}" for r in runs[1:]]
-                lines.append([f"{name}, {label}", *sent, f"{runs[-1]['collectives']:.0f}",
+                sent[name, label] = [run["bytes"] for run in runs]
+                floats = [_float_bytes(run, n) for n, run in zip(RANKS, runs, strict=True)]
+                cells = [
+                    f"{run['bytes'] / 1e6:.3f} ({whole / run['bytes']:.1f}x)"
+                    for run, whole in list(zip(runs, floats, strict=True))[1:]
+                ]
+                lines.append([f"{name}, {label}", *cells, f"{runs[-1]['collectives']:.0f}",
                               "yes" if same else "NO"])  # fmt: skip
-                rows += [{"dataset": name, "system": label, "ranks": n, **r}
-                         for n, r in zip(RANKS, runs, strict=True)]  # fmt: skip
-            models[name] = _model([found[name, f"{labels[1]}, {n} ranks"] for n in RANKS])
+                rows += [{"dataset": name, "system": label, "ranks": n, "float64 bytes": whole, **r}
+                         for n, r, whole in zip(RANKS, runs, floats, strict=True)]  # fmt: skip
+            sent[name, "two float64 per bin"] = floats
         header = ["MB sent per rank and tree", *(f"{n} ranks" for n in RANKS[1:]),
                   "collectives", "same model"]  # fmt: skip
-        predicted = [
-            [f"{name}, {kind}", *(f"{1e3 * (c + t):.1f} ({1e3 * t:.1f})" for c, t in times)]
-            for name, kinds in models.items() for kind, times in kinds.items()
-        ]  # fmt: skip
         page = (
-            f"Measured with ranks as threads, {study.trees} trees:\n\n"
-            f"{markdown_table(header, lines)}\n\n"
-            f"Model, not measurement: milliseconds per tree of {labels[1]} on n machines, of these "
-            "communication in brackets; compute is that of one rank here, communication that of "
-            "the fitted model below over links of 7.5 Gbit/s and 0.2 ms.\n\n"
-            f"{markdown_table(['', *(f'{n} machines' for n in RANKS)], predicted)}"
-            f"\n\n{scaling_forecast.page()}"
+            f"Counted with ranks as threads, {study.trees} trees; in brackets how many times less "
+            "than two float64 per bin of the same histograms.\n\n"
+            f"{markdown_table(header, lines)}\n\n{scaling_forecast.page()}"
         )
         size = (max(9.0, 4.5 * len(names)), 10.5)
-        return Report(rows, page, lambda figure: _draw(figure, models), size)
+        return Report(rows, page, lambda figure: _draw(figure, names, sent), size)
+
+
+Sent = dict[tuple[str, str], list[float]]  # bytes by number of ranks, of a set and a system
+
+
+def _float_bytes(run: Result, ranks: int) -> float:
+    """What a rank would send of the same histograms as two float64 per bin."""
+    return float(run["histograms"] * run["bins"] * FLOAT_BYTES * (ranks - 1) / ranks)
 
 
 class TreeMeter:
@@ -124,38 +130,17 @@ class TreeMeter:
         return (b1 - b0) / n, (c1 - c0) / n
 
 
-Times = dict[str, list[tuple[float, float]]]
-
-
-def _model(runs: list[Result]) -> Times:
-    """(compute, communication) in seconds per tree on n machines, with both kinds of messages."""
-    coefficients = fit([point for point in measured()[1] if not point.check])
-    times: Times = {"integer messages": [], "two float64 per bin": []}
-    for n, run in zip(RANKS, runs, strict=True):
-        compute = 1e-3 * runs[0]["ms"] / n
-        floats = run["histograms"] * run["bins"] * FLOAT_BYTES * (n - 1) / n
-        for kind, volume in (("integer messages", run["bytes"]), ("two float64 per bin", floats)):
-            traffic = Traffic(ranks=n, rounds=run["rounds"], collectives=run["collectives"],
-                              bytes=volume)  # fmt: skip
-            spoken = coefficients.comm_seconds(traffic, scaling_forecast.PAPER_LINK)
-            times[kind].append((compute, spoken))
-    return times
-
-
-def _draw(figure: Figure, models: dict[str, Times]) -> None:
+def _draw(figure: Figure, names: list[str], sent: Sent) -> None:
     parts: Any = figure.subfigures(2, 1, height_ratios=(1, 2.6))
     above, below = parts
     scaling_forecast.draw(below)
-    axes = above.subplots(1, len(models), squeeze=False)[0]
-    for ax, (name, kinds) in zip(axes, models.items(), strict=True):
-        for k, (kind, times) in enumerate(kinds.items()):
-            total, spoken = ([1e3 * (c + t) for c, t in times], [1e3 * t for _, t in times])
-            ax.plot(RANKS, total, "-o", ms=3, color=COLORS[k], label=kind)
-            ax.plot(RANKS[1:], spoken[1:], "--", color=COLORS[k], label="communication only")
-        first = next(iter(kinds.values()))[0][0]
-        ax.plot(RANKS, [1e3 * first / n for n in RANKS], ":", color="#555555", label="ideal")
-        ax.set(xscale="log", yscale="log", xlabel="machines", title=f"{name}, this run")
-        ax.set_xticks(RANKS, [str(n) for n in RANKS])
+    axes = above.subplots(1, len(names), squeeze=False)[0]
+    for ax, name in zip(axes, names, strict=True):
+        for k, (label, volumes) in enumerate((x, v) for (n, x), v in sent.items() if n == name):
+            ax.plot(RANKS[1:], [v / 1e6 for v in volumes[1:]], "-o", ms=3, color=COLORS[k],
+                    label=label)  # fmt: skip
+        ax.set(xscale="log", yscale="log", xlabel="ranks", title=f"{name}, counted")
+        ax.set_xticks(RANKS[1:], [str(n) for n in RANKS[1:]])
         ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("ms per tree")
+    axes[0].set_ylabel("MB per rank and tree")
     axes[0].legend(frameon=False, fontsize=8)

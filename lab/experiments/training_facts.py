@@ -42,21 +42,31 @@ class Fig5(Experiment):
         return [Cell(name, lineup.quantized(b)) for name in study.names() for b in bits]
 
     def measure(self, cell: Cell, bench: Bench) -> Result:
-        info = _train(cell, bench).info
-        assert info is not None
-        return {width: info.accumulator_widths.get(width, 0) for width in _WIDTHS}
+        model = _train(cell, bench)
+        assert model.info is not None
+        totals = _whole_widths(model, int(cell.system.split("-")[0]))
+        return {
+            **{width: model.info.accumulator_widths.get(width, 0) for width in _WIDTHS},
+            **{f"whole {width}": n for width, n in totals.items()},
+        }
 
     def report(self, study: Study, bench: Bench, results: Results) -> Report:
         lines, shares = [], {}
         for cell, result in results:
             counts = np.array([result[width] for width in _WIDTHS], dtype=np.float64)
-            share = shares[cell.dataset, cell.system] = counts / max(counts.sum(), 1.0)
-            lines.append([f"{cell.dataset}, {cell.system}", *(f"{100 * s:.1f}%" for s in share),
+            share = counts / max(counts.sum(), 1.0)
+            whole = np.array([result[f"whole {width}"] for width in _WIDTHS], dtype=np.float64)
+            of_whole = shares[cell.dataset, cell.system] = whole / max(whole.sum(), 1.0)
+            lines.append([f"{cell.dataset}, {cell.system}", *(f"{100 * s:.1f}%" for s in of_whole),
+                          *(f"{100 * s:.1f}%" for s in share[:2]),
                           f"{counts.sum():.0f}"])  # fmt: skip
-        header = ["", *(f"{width}-bit" for width in _WIDTHS), "histograms"]
+        header = ["", *(f"{width}-bit" for width in _WIDTHS), "blocks: 8-bit", "16-bit",
+                  "histograms"]  # fmt: skip
         page = (
-            "Accumulators of the histograms that were built (the larger child of each split is a "
-            f"difference and is not built).\n\n{markdown_table(header, lines)}"
+            "Of the histograms that were built (the larger child of each split is a difference and "
+            "is not built): the narrowest width that holds the sums of all its rows, as in the "
+            "paper's figure, and the width of the accumulators that blocks of at most 8,192 rows "
+            f"are added up in, before they go into the whole.\n\n{markdown_table(header, lines)}"
         )
         label = lineup.quantized(_FIGURE5_BITS)
 
@@ -72,6 +82,24 @@ class Fig5(Experiment):
 
         rows = [{"dataset": c.dataset, "system": c.system, **r} for c, r in results]
         return Report(rows, page, draw, (9.0, 3.6))
+
+
+def _whole_widths(model: bitgrove.Model, bits: int) -> dict[str, int]:
+    """How many histograms need each width for the sums of all their rows, zero ones included."""
+    constant = model.objective == "regression"
+    grad, hess = 2 ** (bits - 1) - 1, 1 if constant else 2**bits - 2
+    most = {w: min((2 ** (int(w) - 1) - 1) // grad, (2 ** min(int(w), 63) - 1) // hess)
+            for w in _WIDTHS}  # fmt: skip
+    found = dict.fromkeys(_WIDTHS, 0)
+    for tree in model.trees:
+        of_nodes = np.concatenate([tree.leaf_rows, tree.split_rows])
+        sides = [of_nodes[np.where(side < 0, ~side, side + tree.n_leaves)]
+                 for side in (tree.left, tree.right)]  # fmt: skip
+        # The root, then the smaller child of each split.
+        rows = (tree.split_rows[:1], np.minimum(*sides))
+        for n in np.concatenate(rows).tolist():
+            found[next(w for w in _WIDTHS if n <= most[w])] += 1
+    return found
 
 
 class Fig7(Experiment):

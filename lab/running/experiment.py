@@ -57,6 +57,12 @@ class Experiment(ABC):
     summary: str
     timed = False  # do its results depend on the machine?
     devices: tuple[str, ...] = ("cpu",)
+    may_fail = False  # a run of ours that fails is a result, as one of another library is
+    reports_parts = False  # says something also when --seconds ended it early
+
+    def fingerprint(self, cell: Cell, bench: Bench) -> str:
+        """Changes with everything the cell's result depends on, but for its system and seed."""
+        return bench.fingerprint(cell.dataset, self.timed)
 
     @abstractmethod
     def plan(self, study: Study) -> list[Cell]:

@@ -26,6 +26,8 @@ def run(experiment: Experiment, study: Study) -> list[Path]:
         raise ParameterError(f"--device {study.device}: {experiment.name} runs on the CPU only")
     if experiment.timed and study.jobs > 1:
         raise ParameterError(f"--jobs {study.jobs}: {experiment.name} measures time, one by one")
+    if study.seconds is not None and study.jobs > 1:
+        raise ParameterError(f"--seconds {study.seconds:g}: not with --jobs {study.jobs}")
     cells = experiment.plan(study)
     measured: dict[int, Measured] = {}
     with tqdm(total=len(cells), desc=experiment.name, unit="run", file=sys.stderr) as bar:
@@ -33,8 +35,13 @@ def run(experiment: Experiment, study: Study) -> list[Path]:
             measured[number] = one
             bar.set_postfix_str(f"{cells[number].dataset}, {cells[number].system}")
             bar.update()
-    results = [(cell, measured[number].result) for number, cell in enumerate(cells)]
-    machines = list(dict.fromkeys(measured[number].machine for number in range(len(cells))))
+    done = [number for number in range(len(cells)) if number in measured]
+    if len(done) < len(cells):
+        print(f"{len(done)} of {len(cells)} runs done; the same command goes on", file=sys.stderr)
+        if not (done and experiment.reports_parts):
+            return []
+    results = [(cells[number], measured[number].result) for number in done]
+    machines = list(dict.fromkeys(measured[number].machine for number in done))
     report = experiment.report(study, Bench(study), results)
     return _write(study.out / experiment.name, experiment, report, machines)
 

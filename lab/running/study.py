@@ -41,6 +41,7 @@ class Study:
     threads: int = 1  # of one run
     jobs: int = 1  # runs at the same time
     device: str = "cpu"
+    seconds: float | None = None  # no run starts after so many
 
     def names(self, default: tuple[str, ...] = table.PAPER) -> list[str]:
         """The datasets to run on: those asked for, else those of `default` that can be had."""

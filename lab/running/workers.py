@@ -6,7 +6,9 @@ they are done. Each worker loads the data and writes its finished cells itself.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -24,8 +26,12 @@ class Worker:
         self.store = Store(study.out / experiment.name / "cells")
         self.bench = Bench(study)
 
+    def has(self, cell: Cell) -> bool:
+        fingerprint = self.experiment.fingerprint(cell, self.bench)
+        return self.store.get(cell, fingerprint) is not None
+
     def measure(self, cell: Cell) -> Measured:
-        fingerprint = self.bench.fingerprint(cell.dataset, self.experiment.timed)
+        fingerprint = self.experiment.fingerprint(cell, self.bench)
         found = self.store.get(cell, fingerprint)
         if found is None:
             found = Measured(self._result(cell), machine(self.study.device))
@@ -33,11 +39,11 @@ class Worker:
         return found
 
     def _result(self, cell: Cell) -> Result:
-        """A run of another library that fails is a result, too; ours must not fail."""
+        """A run of another library that fails is a result, too; most of ours must not fail."""
         try:
             return self.experiment.measure(cell, self.bench)
         except Exception as error:
-            if not is_peer(cell.system):
+            if not (is_peer(cell.system) or self.experiment.may_fail):
                 raise
             text = str(error).strip() or type(error).__name__
             return {"failed": text.splitlines()[0][:200]}
@@ -46,11 +52,13 @@ class Worker:
 def measure_all(
     experiment: Experiment, study: Study, cells: Sequence[Cell]
 ) -> Iterator[tuple[int, Measured]]:
-    """(number of the cell, what was measured), as they are done."""
+    """(number of the cell, what was measured), as they are done, until --seconds are over."""
+    deadline = time.monotonic() + (study.seconds or math.inf)
     if study.jobs == 1:
         worker = Worker(experiment, study)
         for number, cell in enumerate(cells):
-            yield number, worker.measure(cell)
+            if time.monotonic() < deadline or worker.has(cell):
+                yield number, worker.measure(cell)
         return
     # Not forked: neither CUDA nor OpenMP would survive that.
     context = multiprocessing.get_context("spawn")

@@ -78,7 +78,8 @@ def ours(label: str) -> Bitgrove:
         return Bitgrove(label)
     bits, _, variant = label.partition("-bit ")
     rounding, refit = VARIANTS[variant]
-    return Bitgrove(label, int(bits), rounding=rounding, refit_leaves=refit)
+    more = {"rounding": rounding, "refit_leaves": refit, "gradient_scale": "max"}  # the paper's
+    return Bitgrove(label, int(bits), **more)
 
 
 def quantized(bits: int, variant: str = "SR refit") -> str:

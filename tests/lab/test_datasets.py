@@ -269,6 +269,15 @@ def test_rows_without_a_label_can_be_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is new in Python 3.11")
+def test_times_become_minute_weekday_and_day_of_the_year(tmp_path: Path) -> None:
+    moments = ["2006-12-16 17:24:00", "2008-01-01 00:00:00", "2007-03-01 23:59:00"] * 10
+    pq.write_table(pa.table({"when": moments, "y": np.arange(30.0)}), tmp_path / "t.parquet")
+    spec = Spec(name="t", files=["t.parquet"], objective="regression", label="y", times=["when"])
+    task = load_spec(spec, tmp_path)
+    rows = {tuple(row) for row in np.concatenate([task.X_train, task.X_test]).tolist()}
+    assert rows == {(1044.0, 5.0, 349.0), (0.0, 1.0, 0.0), (1439.0, 3.0, 59.0)}
+
+
 def test_a_spec_in_toml(tmp_path: Path) -> None:
     path = _table(tmp_path) / "spec.toml"
     path.write_text(

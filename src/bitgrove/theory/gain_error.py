@@ -8,24 +8,20 @@ that of the original gradients. Returns GainErrors, with the theorems' bounds fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.reference import ReferenceBackend, output_gradients
 from bitgrove.data.dataset import Dataset
-from bitgrove.data.row_ids import one_run
-from bitgrove.data.sampling import rounding_key
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import ParameterError
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.params import TrainParams, resolve
+from bitgrove.params import TrainParams
 from bitgrove.theory.bounds import gain_error_bound, hessian_gain_error_bound, units
 from bitgrove.theory.leaves import Sums, TreeSums, child_sums, sum_leaves, tree_sums
-from bitgrove.training.booster import Booster, start_scores
-from bitgrove.training.quantize import counts_magnitudes, quantize
+from bitgrove.theory.redrawn import RedrawnTree, redrawn_trees
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -83,32 +79,18 @@ def measure_gain_errors(
 ) -> GainErrors:
     """Rounds the gradients of the given iterations (from 0; None: all) n_draws times.
 
-    data: the rows the model was trained on. Use a model of full precision (gradient_bits=None) to
+    data: the rows the model was trained on; a tree's errors are those of the rows it saw, where the
+    model has `subsample`. Bounds are for stochastic rounding; with another they are infinite. They
+    hold for one split at a time, and relative to the gain of the best split before the parent's
+    score is taken off (the paper's G*); see measure_split_regret for all splits of a node and the
+    reduction of the loss. Use a model of full precision (gradient_bits=None) to
     see the splits that quantization may lose.
     """
     if n_draws < 1:
         raise ParameterError(f"n_draws={n_draws!r}: must be an integer >= 1")
-    chosen = range(model.n_iterations) if iterations is None else sorted(set(iterations))
-    if chosen and not 0 <= chosen[0] <= chosen[-1] < model.n_iterations:
-        raise ParameterError(f"iterations: must lie between 0 and {model.n_iterations - 1}")
-    booster = Booster(resolve({**model.params, "device": "cpu"}), data, SoloComm())
-    params = replace(
-        booster.params, gradient_bits=bits, rounding=rounding, gradient_scale=gradient_scale
-    )
-    table = np.column_stack(booster.dataset.columns)
-    leaves = model.predict_leaf(table, num_iteration=max(chosen, default=-1) + 1)
-    scores = start_scores(booster.backend, model.base_score, len(table))
-    parts = []
-    for number in range(leaves.shape[1]):
-        iteration, output = divmod(number, model.n_outputs)
-        tree, leaf = model.trees[number], leaves[:, number].astype(np.int64)
-        if output == 0 and iteration in chosen:
-            gradients = booster.backend.gradients(booster.objective, scores, booster.targets)
-        if iteration in chosen:
-            part = gradients.output(output)
-            rounder = _Rounder(params, part.grad, part.hess, seed, number)
-            parts.append(_tree_errors(tree, number, leaf, rounder, n_draws, delta))
-        scores[output] += tree.leaf_value[leaf]
+    drawing = {"gradient_bits": bits, "rounding": rounding, "gradient_scale": gradient_scale}
+    trees = redrawn_trees(model, data, iterations, seed, **drawing)
+    parts = [_tree_errors(tree, n_draws, delta) for tree, _ in trees]
     return _concatenate(bits, delta, n_draws, parts)
 
 
@@ -122,56 +104,31 @@ def rounding_errors(
     n_draws: int = 1,
 ) -> GainErrors:
     """Errors of one tree, from its rows' leaves and the gradients it was grown from."""
-    rounder = _Rounder(params, grad, hess, params.random_state, number)
-    return _tree_errors(tree, number, leaf, rounder, n_draws, _DELTA)
+    redrawn = RedrawnTree(number, tree, leaf, slice(None), grad, hess, params, params.random_state)
+    return _tree_errors(redrawn, n_draws, _DELTA)
 
 
-@dataclass(frozen=True, eq=False)
-class _Rounder:
-    """One tree's original gradients, and drawings of their integers."""
-
-    params: TrainParams
-    grad: NDArray[np.float32]
-    hess: NDArray[np.float32] | None
-    seed: int
-    tree: int
-
-    def draw(self, number: int) -> list[F64]:
-        """Gradients and hessians that were rounded and scaled back."""
-        key = rounding_key(self.seed, (self.tree << 20) + number)
-        runs = one_run(len(self.grad))
-        given = output_gradients(self.grad, self.hess, counts_magnitudes(self.params))
-        q = quantize(ReferenceBackend(), given, self.params, key, runs, SoloComm())
-        grad, hess = q.packed.values.T
-        return [grad * q.grad_scale, hess * q.hess_scale]
-
-    def original(self) -> tuple[F64, F64 | None]:
-        hess = None if self.hess is None else self.hess.astype(np.float64)
-        return self.grad.astype(np.float64), hess
-
-
-def _tree_errors(
-    tree: Tree, number: int, leaf: I64, rounder: _Rounder, n_draws: int, delta: float
-) -> GainErrors:
-    sums = tree_sums(tree, leaf, *rounder.original())
+def _tree_errors(redrawn: RedrawnTree, n_draws: int, delta: float) -> GainErrors:
+    tree, leaf = redrawn.tree, redrawn.leaf
+    sums = tree_sums(tree, leaf, *redrawn.original())
     gain = _gain((sums.left.grad, sums.left.hess), (sums.right.grad, sums.right.hess))
     error = np.empty((n_draws, tree.n_splits))
     for draw in range(n_draws):
-        rounded = sum_leaves(tree.n_leaves, leaf, rounder.draw(draw), SoloComm())
+        rounded = sum_leaves(tree.n_leaves, leaf, redrawn.draw(draw), SoloComm())
         left, right = child_sums(tree, rounded)
         moved = np.abs(_gain(tuple(left), tuple(right)) - gain)
         error[draw] = np.divide(moved, gain, out=np.zeros_like(gain), where=gain > 0.0)
-    bits = rounder.params.gradient_bits
+    bits = redrawn.params.gradient_bits
     assert bits is not None
     return GainErrors(
         bits=bits,
-        tree=np.full(tree.n_splits, number),
+        tree=np.full(tree.n_splits, redrawn.number),
         n_left=sums.left.rows,
         n_right=sums.right.rows,
         gain=gain,
         gamma=sums.gamma,
         error=error,
-        bound=_bound(sums, rounder, bits, delta),
+        bound=_bound(sums, redrawn, bits, delta),
         delta=delta,
     )
 
@@ -184,21 +141,24 @@ def _gain(left: tuple[F64, F64], right: tuple[F64, F64]) -> F64:
     return total
 
 
-def _bound(sums: TreeSums, rounder: _Rounder, bits: int, delta: float) -> F64:
-    """The theorem that fits the loss, with the tightest epsilon each leaf allows."""
+def _bound(sums: TreeSums, redrawn: RedrawnTree, bits: int, delta: float) -> F64:
+    """The theorem that fits the loss, with the tightest epsilon each leaf allows.
+
+    Infinite for nearest rounding, whose errors are neither random nor of mean zero.
+    """
     left, right = sums.left, sums.right
-    if not len(left.rows):
-        return np.zeros(0)
+    if redrawn.params.rounding != "stochastic" or not len(left.rows):
+        return np.full(len(left.rows), np.inf)
     both = Sums(*(of_left + of_right for of_left, of_right in zip(left, right, strict=True)))
-    top = float(np.abs(rounder.grad).max())
+    top = float(np.abs(redrawn.grad).max())
     with np.errstate(divide="ignore", invalid="ignore"):
-        if rounder.hess is None:
+        if redrawn.hess is None:
             bound = gain_error_bound(
                 bits, left.rows, right.rows, gamma=sums.gamma,
                 epsilon=both.abs_grad / both.rows, max_grad=top, delta=delta,
             )  # fmt: skip
         else:
-            unit_grad, unit_hess = units(bits, top, float(rounder.hess.max()))
+            unit_grad, unit_hess = units(bits, top, float(redrawn.hess.max()))
             bound = hessian_gain_error_bound(
                 left.rows, right.rows, gamma=sums.gamma,
                 left_hess=left.hess / left.rows, right_hess=right.hess / right.rows,

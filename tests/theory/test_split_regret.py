@@ -1,0 +1,130 @@
+"""The splits that rounding chooses, the gain it loses, and the certificate of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bitgrove as bg
+from bitgrove import theory
+from bitgrove.cli.demo_data import make_higgs_like
+from bitgrove.data.sampling import row_sample
+from bitgrove.params import resolve
+from bitgrove.theory.redrawn import redrawn_trees
+from lab.datasets.simple import make_regression_like
+
+SMALL = {"n_estimators": 4, "num_leaves": 8, "min_child_samples": 30, "reg_lambda": 0.0}
+
+
+def _trained(kind: str, **changes: object) -> tuple[bg.Dataset, bg.Model]:
+    make = make_regression_like if kind == "regression" else make_higgs_like
+    data = bg.Dataset(*make(4000, seed=3))
+    return data, bg.train({**SMALL, "objective": kind, "gradient_bits": None, **changes}, data)
+
+
+@given(
+    grad=st.floats(-50.0, 50.0), hess=st.floats(0.1, 100.0),
+    t=st.floats(0.0, 20.0), u=st.floats(0.0, 5.0),
+    at=st.tuples(st.floats(-1.0, 1.0), st.floats(-1.0, 1.0)),
+)  # fmt: skip
+def test_no_score_moves_further_than_its_slack(
+    grad: float, hess: float, t: float, u: float, at: tuple[float, float]
+) -> None:
+    moved_grad, moved_hess = grad + at[0] * t, hess + at[1] * u
+    slack = theory.score_slack(grad, hess, t, u)
+    if u >= hess:
+        assert slack == np.inf
+        return
+    moved = abs(moved_grad**2 / (2 * moved_hess) - grad**2 / (2 * hess))
+    assert moved <= slack * (1 + 1e-9) + 1e-9
+
+
+@given(
+    scores=st.lists(st.floats(0.0, 10.0), min_size=1, max_size=8),
+    errors=st.lists(st.floats(-1.0, 1.0), min_size=8, max_size=8),
+    slack=st.floats(0.0, 2.0),
+)
+def test_whatever_is_chosen_keeps_the_certified_share(
+    scores: list[float], errors: list[float], slack: float
+) -> None:
+    true, slacks = np.array(scores), np.full(len(scores), slack)
+    share = theory.certified_share(true, slacks, parent=0.0)
+    chosen = int(np.argmax(true + slacks * np.array(errors[: len(scores)])))
+    assert 0.0 <= share <= 1.0
+    assert true[chosen] >= share * true.max() - 1e-9
+    assert theory.certified_share(true, np.zeros_like(true), 0.0) == 1.0
+
+
+@given(n_sums=st.integers(1, 10**6), delta=st.floats(0.001, 0.5), variance=st.floats(0.0, 1e6))
+def test_slack_grows_with_the_sums_it_covers(n_sums: int, delta: float, variance: float) -> None:
+    one = theory.bernstein_slack(variance, 1.0, n_sums, delta)
+    assert theory.bernstein_slack(variance, 1.0, 2 * n_sums, delta) > one
+    assert theory.bernstein_slack(variance + 1.0, 1.0, n_sums, delta) > one
+    # The inequality itself holds with equality.
+    exponent = one**2 / (2.0 * (variance + one / 3.0))
+    assert 2.0 * n_sums * np.exp(-exponent) == pytest.approx(delta, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_full_precision_takes_the_best_split_of_every_node(kind: str) -> None:
+    """The gains computed here are those of the library, and many bits lose almost nothing."""
+    data, model = _trained(kind)
+    found = theory.measure_split_regret(model, data, 16, n_draws=2, iterations=[0, 3])
+    gains = np.concatenate([model.trees[i].gain for i in (0, 3)])
+    np.testing.assert_allclose(found.best_gain, gains, rtol=1e-4)
+    assert found.regret() < 0.01 and (found.kept <= 1.0 + 1e-12).all()
+    np.testing.assert_array_equal(
+        found.n_rows[: model.trees[0].n_splits], model.trees[0].split_rows
+    )
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_certificate_holds_and_regret_falls_with_bits(kind: str) -> None:
+    data, model = _trained(kind)
+    regrets, certified = [], []
+    for bits in (2, 4, 8, 12):
+        found = theory.measure_split_regret(model, data, bits, n_draws=20, iterations=[0, 2])
+        broken = (found.kept < found.certified - 1e-12).mean(axis=0)
+        assert broken.max() <= found.delta
+        regrets.append(found.regret())
+        certified.append(found.certified_regret())
+    assert regrets == sorted(regrets, reverse=True) and regrets[0] > 0.0
+    assert certified == sorted(certified, reverse=True) and certified[-1] < 0.5
+    assert all(r <= c for r, c in zip(regrets, certified, strict=True))
+
+
+def test_nearest_rounding_has_neither_certificate_nor_bound() -> None:
+    data, model = _trained("regression")
+    found = theory.measure_split_regret(model, data, 3, n_draws=2, rounding="nearest")
+    assert (found.certified == 0.0).all() and (found.kept[0] == found.kept[1]).all()
+    errors = theory.measure_gain_errors(model, data, 3, n_draws=2, rounding="nearest")
+    assert np.isinf(errors.bound).all()
+    with pytest.raises(bg.ParameterError, match="n_draws=0"):
+        theory.measure_split_regret(model, data, 3, n_draws=0)
+
+
+def test_a_tree_is_judged_by_the_rows_it_saw() -> None:
+    data, model = _trained("regression", subsample=0.5, subsample_freq=1, colsample_bytree=0.5)
+    params = resolve(model.params)
+    for redrawn, booster in redrawn_trees(model, data, [1, 3], 0, gradient_bits=4):
+        sample = row_sample(params, redrawn.number)
+        rows = booster.backend.select_rows(booster.runs, sample)
+        np.testing.assert_array_equal(redrawn.rows, rows)
+        counts = np.bincount(redrawn.leaf, minlength=redrawn.tree.n_leaves)
+        np.testing.assert_array_equal(counts, redrawn.tree.leaf_rows)
+    errors = theory.measure_gain_errors(model, data, 4, n_draws=2, iterations=[1])
+    np.testing.assert_array_equal(errors.n_left + errors.n_right, model.trees[1].split_rows)
+    regret = theory.measure_split_regret(model, data, 16, n_draws=2, iterations=[1])
+    np.testing.assert_allclose(regret.best_gain, model.trees[1].gain, rtol=1e-4)
+
+
+def test_missing_values_may_go_either_way() -> None:
+    X, y = make_regression_like(3000, seed=5)
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    data = bg.Dataset(X, y)
+    params = {**SMALL, "objective": "regression", "gradient_bits": None}
+    model = bg.train(params, data)
+    found = theory.measure_split_regret(model, data, 16, n_draws=1, iterations=[0])
+    np.testing.assert_allclose(found.best_gain, model.trees[0].gain, rtol=1e-4)
