@@ -7,6 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from bitgrove.backends.reference import output_gradients
+from bitgrove.data.row_ids import one_run
+from bitgrove.distributed import SoloComm
+from bitgrove.params import resolve
+from bitgrove.training.quantize import quantize
 from kernel_cases import cpu
 from rounding_cases import BITS, example, facts, heavy_tail, limits, run
 
@@ -14,15 +19,16 @@ from rounding_cases import BITS, example, facts, heavy_tail, limits, run
 @pytest.mark.parametrize("bits", [4, 5, 6])
 def test_robust_scale_keeps_the_bulk(bits: int) -> None:
     """One outlier: with the plain scale almost all rows are zero, with the robust one fewer are."""
-    grad, hess = heavy_tail(5000, 60.0)
+    grad, _ = heavy_tail(5000, 60.0)
+    hess = np.full(5000, 0.25, np.float32)
     plain, rough = run(cpu(), grad, hess, bits, "nearest")
     robust, fine = run(cpu(), grad, hess, bits, "nearest", scale="robust")
     assert plain.grad_limit == limits(bits)[0] < robust.grad_limit
     assert (rough[:, 0] == 0).sum() > (fine[:, 0] == 0).sum()
-    # As many levels as if the outlier were six times the mean, beside the tail of the hessians.
-    tails = [np.max(x) / np.mean(x) for x in (np.abs(grad).astype(float), hess.astype(float))]
-    wanted = min(127, limits(bits)[0] * tails[0] / tails[1] / 6)
-    assert robust.grad_limit == pytest.approx(wanted, rel=0.1, abs=1)
+    # As many levels as if the outlier were ten times the geometric mean.
+    tail = 60.0 / np.exp(np.log(np.abs(grad)).mean())
+    wanted = min(127, limits(bits)[0] * tail / 10)
+    assert robust.grad_limit == pytest.approx(wanted, rel=0.15, abs=1)
     # The outlier became a larger integer, not a clipped one.
     assert fine[17, 0] == -robust.grad_limit
     assert robust.grad_limit * robust.grad_scale == pytest.approx(60.0)
@@ -50,11 +56,27 @@ def test_robust_scale_is_unbiased_for_the_outlier() -> None:
 
 
 def test_robust_scale_of_an_extreme_outlier() -> None:
-    grad, hess = heavy_tail(5000, 1e30)
-    quantized, integers = run(cpu(), grad, hess, 4, scale="robust")
-    assert quantized.grad_limit == 127
-    assert integers[17, 0] == -127
-    assert quantized.packed.values.dtype == np.int16  # rows stay two bytes
+    """Rows stay two bytes unless those are far too few."""
+    for top, limit, dtype in ((500.0, 127, np.int16), (1e30, 2**15 - 1, np.int32)):
+        grad, _ = heavy_tail(5000, top)
+        quantized, integers = run(cpu(), grad, None, 4, scale="robust")
+        assert quantized.grad_limit == limit
+        assert integers[17, 0] == -limit
+        assert quantized.packed.values.dtype == dtype
+
+
+def test_weights_alone_do_not_excuse_a_tail() -> None:
+    """One row of huge weight: the hessians of the others stay above zero."""
+    weight = np.ones(5000, np.float32)
+    weight[17] = 5000.0
+    gradients = output_gradients(example(5000)[0] * weight, weight, True)
+    params = resolve({"gradient_bits": 4, "gradient_scale": "robust"})
+    found = [
+        quantize(cpu(), gradients, params, 1, one_run(5000), SoloComm(), unit_hessian=unit)
+        for unit in (False, True)
+    ]
+    assert found[0].hess_limit == 14 and found[0].zero_rows > 4900
+    assert found[1].hess_limit > 4000 and found[1].zero_rows < 200
 
 
 @pytest.mark.parametrize("top", [1e-45, 1e-40, 3e38])

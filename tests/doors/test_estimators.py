@@ -93,9 +93,9 @@ def test_signature_is_the_table(cls: type) -> None:
     shown = [p for p in PARAMETERS if p.type != "callable"]
     expected = {p.name: p.default for p in shown if set(p.objectives) & ESTIMATORS[cls]}
     expected |= {"importance_type": "gain", "warm_start": False, "validation_fraction": None}
+    expected["categorical_features"] = "auto"
     if cls is BitGroveClassifier:
         expected["class_weight"] = None
-    expected["categorical_features"] = "auto"
     signature = inspect.signature(cls).parameters
     assert {name: p.default for name, p in signature.items()} == expected
     assert list(signature) == list(expected)

@@ -30,6 +30,7 @@ LABELS: dict[str, F64] = {
     "lambdarank": RNG.integers(0, 4, N).astype(float),
 }
 GROUP = np.array([1, 19, 60, 40])
+SETTINGS: dict[str, Any] = {"multiclass": {"num_class": 4}}
 FAST: dict[str, Any] = {"n_estimators": 4, "num_leaves": 7, "min_child_samples": 3, "n_jobs": 1}
 
 
@@ -38,7 +39,7 @@ def base(objective: str, weight: Any = None, comm: Comm | None = None, **params:
     rows = np.array_split(np.arange(N), comm.size)[comm.rank]
     part = None if weight is None else weight[rows]
     dataset = bg.Dataset(np.zeros((len(rows), 1)), LABELS[objective][rows], weight=part)
-    checked = resolve({"objective": objective, **params})
+    checked = resolve({"objective": objective, **SETTINGS.get(objective, {}), **params})
     assert dataset.label is not None
     objective_of_labels = make_objective(checked, dataset, comm)
     return objective_of_labels.base_scores(dataset.label, dataset.weight, comm)
@@ -91,7 +92,7 @@ def gradients(objective: str, scores: F64, weight: Any = None, **params: Any) ->
     """(grad, hess), each (n_outputs, n_rows)."""
     group = GROUP if objective == "lambdarank" else None
     dataset = bg.Dataset(np.zeros((N, 1)), LABELS[objective], weight=weight, group=group)
-    checked = resolve({"objective": objective, **params})
+    checked = resolve({"objective": objective, **SETTINGS.get(objective, {}), **params})
     rules = make_objective(checked, dataset, SoloComm())
     backend = ReferenceBackend()
     targets = make_targets(backend, rules, LABELS[objective], dataset.weight, group)

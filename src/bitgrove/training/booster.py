@@ -161,7 +161,8 @@ class Booster:
     def _add_tree(self, output: int, gradients: OutputGradients, sample: Sample | None) -> Tree:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
-        quantized = quantize(backend, gradients, params, key, self.runs, self.comm)
+        unit = self.objective.output(output).unit_hessian
+        quantized = quantize(backend, gradients, params, key, self.runs, self.comm, unit)
         rows = backend.select_rows(self.runs, sample)
         n_columns = self.matrix.mapper.n_features
         seen = TreeSample(rows, feature_sample(params, number, n_columns))

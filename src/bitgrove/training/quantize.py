@@ -7,7 +7,6 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,11 +23,15 @@ from bitgrove.params import TrainParams
 I64 = NDArray[np.int64]
 # Full precision is the same code with the mantissa of a float32.
 FULL_PRECISION_BITS = 24
-# Robust scale: how many times the mean the largest gradient may be before the unit becomes finer
-# (about what it is for normal values), and the most levels: what half of a two-byte row holds.
-_USUAL_TAIL = 6.0
-_MOST_LEVELS = 127
+# Robust scale: how many times the typical gradient the largest may be before the unit gets finer
+# (about what it is for normal values).
+_USUAL_TAIL = 10.0
+# The most levels of a gradient and a hessian in a row of two bytes; and in one of four, which is
+# slower: taken where two bytes would be this many times too few.
+_MOST_LEVELS, _WIDE_LEVELS = (127, 254), (2**15 - 1, 2**16 - 2)
+_TOO_FEW = 8
 _INFINITY_BITS = 0x7F800000
+_HALF_BUCKET = 1 << (MAGNITUDE_SHIFT - 1)
 
 
 class Scale(NamedTuple):
@@ -83,29 +86,38 @@ def largest_magnitudes(gradients: OutputGradients, comm: Comm) -> list[float]:
     return [float(top) for top in tops.view(np.float32)]
 
 
-def finer_levels(levels: int, tops: Sequence[float], counts: I64) -> int:
-    """The levels of the largest gradient where almost all others are far smaller than it.
+def robust_levels(
+    plain: Sequence[int], tops: Sequence[float], counts: I64, unit_hessian: bool
+) -> list[int]:
+    """The levels of the largest gradient and hessian: more where nearly all are far smaller.
 
-    A tail that the hessians share does not count: rows of little gradient and hessian say little,
-    and rounding most of them to zero is what makes rare classes and long queries fast.
+    Where the hessians have such a tail too, the gradients' counts only as far as it is heavier:
+    rows of little gradient and hessian say little, and rounding most of them to zero is what makes
+    rare classes and long queries fast. Not so if the hessians are the rows' weights alone.
     """
     tails = [
-        top / (mean_magnitude(of_top) or top)
+        top / typical_magnitude(of_top) if top > 0.0 else 1.0
         for top, of_top in zip(tops, counts, strict=False)
-        if top > 0.0
     ]
-    heavier = tails[0] / tails[1] if len(tails) == 2 else tails[0]
-    return max(levels, min(_MOST_LEVELS, int(levels * heavier / _USUAL_TAIL)))
+    shared = tails[1] if len(tails) == 2 and not unit_hessian else 1.0
+    wanted = [plain[0] * tails[0] / shared / _USUAL_TAIL]
+    wanted += tails[1:] if unit_hessian else plain[1:]
+    return [
+        max(few, int(min(want, most if want <= _TOO_FEW * most else wide)))
+        for want, few, most, wide in zip(wanted, plain, _MOST_LEVELS, _WIDE_LEVELS, strict=False)
+    ]
 
 
-def mean_magnitude(counts: I64) -> float:
-    """About the mean of the values that are not zero, from the counts of their buckets."""
-    buckets = np.flatnonzero(counts[1 : _INFINITY_BITS >> MAGNITUDE_SHIFT]) + 1
-    edges = [(buckets + k << MAGNITUDE_SHIFT).astype(np.uint32).view(np.float32) for k in (0, 1)]
-    middles = (edges[0].astype(np.float64) + edges[1]) * 0.5
-    n_values = int(counts[buckets].sum())
-    # fsum is exact: the order of the buckets does not matter.
-    return math.fsum((middles * counts[buckets]).tolist()) / max(n_values, 1)
+def typical_magnitude(counts: I64) -> float:
+    """About the geometric mean of the values that are not zero.
+
+    The buckets are the upper bits of floats, nearly their logarithms: the mean bucket is exact in
+    integers, and a few huge values hardly move it.
+    """
+    buckets = np.flatnonzero(counts[: _INFINITY_BITS >> MAGNITUDE_SHIFT])
+    held = counts[buckets]
+    middle = ((int(buckets @ held) << MAGNITUDE_SHIFT) // int(held.sum())) | _HALF_BUCKET
+    return float(np.array([middle], dtype=np.uint32).view(np.float32)[0])
 
 
 def noise_share(totals: Records) -> float:
@@ -125,19 +137,24 @@ def quantize(
     key: int,
     runs: RowRuns,
     comm: Comm,
+    unit_hessian: bool = False,
 ) -> QuantizedGradients:
-    """Packs one output's gradients; hess is None where the count is the hessian."""
+    """Packs one output's gradients; hess is None where the count is the hessian.
+
+    unit_hessian: whether a hessian is its row's weight and nothing else.
+    """
     grad, hess = gradients.grad, gradients.hess
     bits = params.gradient_bits or FULL_PRECISION_BITS
     tops = largest_magnitudes(gradients, comm)
-    levels = 2 ** (bits - 1) - 1
-    if counts_magnitudes(params) and tops[0] > 0.0:
+    levels = [2 ** (bits - 1) - 1, 2**bits - 2]
+    if counts_magnitudes(params):
         assert gradients.counts is not None, "the gradients were made without counts"
-        levels = finer_levels(levels, tops, comm.allreduce_sum(gradients.counts))
-    grad_scale = Scale(tops[0] / levels, levels, tops[0])
+        counts = comm.allreduce_sum(gradients.counts)
+        levels = [*robust_levels(levels[: len(tops)], tops, counts, unit_hessian), 1]
+    grad_scale = Scale(tops[0] / levels[0], levels[0], tops[0])
     hess_scale = Scale(1.0, 1, 1.0)
     if hess is not None:
-        hess_scale = Scale(tops[1] / (2**bits - 2), 2**bits - 2, tops[1])
+        hess_scale = Scale(tops[1] / levels[1], levels[1], tops[1])
     # Beyond the float32 mantissa there is nothing to round at random.
     stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
     rounding = Rounding(
