@@ -158,7 +158,8 @@ class _DaskEstimator(estimators.Estimator):
     def _shape_of(self, how: dict[str, Any], dtype: Any, n_columns: int | None) -> tuple[Any, Any]:
         """Type and columns of a prediction; Model.predict says what the keywords ask for."""
         model = self.model_
-        asked = model.predict(np.zeros((1, model.n_features)), n_jobs=1, **how)
+        nothing = np.full((1, model.n_features), np.nan)  # fits numbers and categories
+        asked = model.predict(nothing, n_jobs=1, **how)
         if how.get("pred_leaf") or how.get("raw_score"):
             return asked.dtype, asked.shape[1] if asked.ndim == 2 else None
         return dtype, n_columns
