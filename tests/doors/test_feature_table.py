@@ -1,0 +1,19 @@
+"""Every feature that docs/features.md claims is one that a test holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
+
+
+def test_every_claim_has_its_test() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) > 30
+    for row in rows:
+        claim = row.rstrip(" |").rpartition("|")[2]
+        found = re.search(r"\]\(\.\./(tests/\S+\.py)#(test_\w+)\)", claim)
+        assert found, f"no test is linked: {row}"
+        assert f"def {found[2]}(" in (ROOT / found[1]).read_text(encoding="utf-8"), row
