@@ -128,3 +128,11 @@ def test_missing_values_may_go_either_way() -> None:
     model = bg.train(params, data)
     found = theory.measure_split_regret(model, data, 16, n_draws=1, iterations=[0])
     np.testing.assert_allclose(found.best_gain, model.trees[0].gain, rtol=1e-4)
+
+
+def test_categories_are_refused() -> None:
+    X, y = make_regression_like(400, seed=3)
+    data = bg.Dataset(np.round(X), y, categorical_feature=[0])
+    model = bg.train({**SMALL, "objective": "regression", "min_data_per_group": 5}, data)
+    with pytest.raises(bg.ParameterError, match="its categories cannot be measured"):
+        theory.measure_split_regret(model, data, 2)

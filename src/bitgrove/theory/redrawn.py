@@ -43,6 +43,7 @@ class RedrawnTree:
     hess: NDArray[np.float32] | None
     params: TrainParams  # with the bits and the rounding of the drawings
     seed: int
+    unit_hessian: bool = False
 
     def draw(self, number: int) -> list[F64]:
         """Gradients and hessians that were rounded and scaled back."""
@@ -64,7 +65,8 @@ class RedrawnTree:
         key = rounding_key(self.seed, (self.number << 20) + number)
         runs = one_run(len(self.grad))
         given = output_gradients(self.grad, self.hess, counts_magnitudes(self.params))
-        return quantize(ReferenceBackend(), given, self.params, key, runs, SoloComm())
+        backend, unit = ReferenceBackend(), self.unit_hessian
+        return quantize(backend, given, self.params, key, runs, SoloComm(), unit)
 
 
 def redrawn_trees(
@@ -81,6 +83,8 @@ def redrawn_trees(
     chosen = range(model.n_iterations) if iterations is None else sorted(set(iterations))
     if chosen and not 0 <= chosen[0] <= chosen[-1] < model.n_iterations:
         raise ParameterError(f"iterations: must lie between 0 and {model.n_iterations - 1}")
+    if model.encoder is not None:
+        raise ParameterError("model: its categories cannot be measured yet, only numbers")
     booster = Booster(resolve({**model.params, "device": "cpu"}), data, SoloComm())
     params = replace(booster.params, **drawing)
     table = np.column_stack(booster.dataset.columns)
@@ -93,10 +97,8 @@ def redrawn_trees(
             gradients = booster.backend.gradients(booster.objective, scores, booster.targets)
         if iteration in chosen:
             part, rows = gradients.output(output), _rows_seen(booster, iteration)
-            yield (
-                RedrawnTree(number, tree, leaf[rows], rows, part.grad, part.hess, params, seed),
-                booster,
-            )
+            facts = (part.grad, part.hess, params, seed, booster.objective.unit_hessian)
+            yield RedrawnTree(number, tree, leaf[rows], rows, *facts), booster
         scores[output] += tree.leaf_value[leaf]
 
 
