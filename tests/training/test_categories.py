@@ -281,6 +281,9 @@ def test_estimators() -> None:
     objects = FRAME.to_numpy(dtype=object)
     by_position = bg.BitGroveRegressor(n_estimators=5, categorical_features=[0, 2, 3])
     assert by_position.fit(objects, Y).score(objects, Y) > 0.3
+    by_fit = bg.BitGroveRegressor(n_estimators=5).fit(objects, Y, categorical_feature=[0, 2, 3])
+    assert by_fit.model_.digest() == by_position.model_.digest()
+    np.testing.assert_array_equal(by_fit.predict(objects), by_position.predict(objects))
     with pytest.raises(ValueError, match="'nobody' is not a column"):
         bg.BitGroveRegressor(categorical_features=["nobody"]).fit(FRAME, Y)
     with pytest.raises(ValueError, match="numbers"):

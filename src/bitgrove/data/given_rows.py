@@ -54,7 +54,8 @@ class Rows(NamedTuple):
     """One table with its target, as given to fit or as a member of `eval_set`.
 
     queries: None where rows do not belong to queries. names: of the features, where given.
-    init_score: scores that training starts from, where given.
+    init_score: scores that training starts from, where given. categories: the columns that fit was
+    told to be such; None: what the estimator says.
     """
 
     X: Any
@@ -63,6 +64,7 @@ class Rows(NamedTuple):
     queries: Queries | None = None
     names: Sequence[str] | None = None
     init_score: Any = None
+    categories: Any = None
 
 
 def same_rows(these: Rows, others: Rows) -> bool:

@@ -152,6 +152,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self, rows: Rows, valid: Sequence[Rows], how: dict[str, Any], more: Mapping[str, Any]
     ) -> Self:
         """`how` are arguments of train(), `more` parameters for this fit alone."""
+        more = dict(more)
+        listed = more.pop("categorical_feature", None)  # LightGBM's fit has it
+        rows = rows._replace(categories=listed)
+        valid = [others._replace(categories=listed) for others in valid]
         problems = Problems()
         with problems.collect():
             self._checked(more)
@@ -276,7 +280,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """The training data, or with the `names` of its features: validation data."""
         problems = Problems()
         with problems.collect():
-            table = self._table(rows.X, reset=names is None)
+            table = self._table(rows.X, self._categories(rows), reset=names is None)
         with problems.collect():
             assert_all_finite(target := self._target(on_host(rows.y)), input_name="y")
             weight = None if rows.weight is None else column_or_1d(on_host(rows.weight))
@@ -295,25 +299,26 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             group=group,
             init_score=rows.init_score,
             feature_names=names or rows.names,
-            categorical_feature=self.categorical_features,
+            categorical_feature=self._categories(rows),
         )
 
     def _target(self, y: Any) -> Array:
         return np.asarray(column_or_1d(y, warn=True))
 
-    def _table(self, X: Any, *, reset: bool) -> Any:
+    def _known_categories(self) -> list[int]:
+        encoder = self.model_.encoder
+        return [] if encoder is None else list(encoder.levels)
+
+    def _categories(self, rows: Rows) -> Any:
+        return self.categorical_features if rows.categories is None else rows.categories
+
+    def _table(self, X: Any, categories: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
         X = X if isinstance(X, np.ndarray) else collected(X)
-        if hasattr(X, "columns") or is_on_gpu(X) or self._holds_categories(X):
+        if hasattr(X, "columns") or is_on_gpu(X) or _holds_categories(X, categories):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")
         return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=False)
-
-    def _holds_categories(self, X: Any) -> bool:
-        """An array of objects, some columns of which are listed as categories."""
-        listed = self.categorical_features
-        is_listed = listed is not None and not isinstance(listed, str)
-        return is_listed and getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U", "T")
 
     def _learn_label(self, target: Array, weight: Array | None) -> Array:
         return self._label(target)
@@ -335,12 +340,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _predict(self, X: Any, **how: Any) -> Array:
         """`how`: keywords of Model.predict."""
         check_is_fitted(self)
-        table = self._table(X, reset=False)
+        table = self._table(X, self._known_categories(), reset=False)
         return np.asarray(on_host(self.model_.predict(table, n_jobs=self.n_jobs, **how)))
 
     def _staged(self, X: Any, *, raw_score: bool = False) -> Iterator[Array]:
         check_is_fitted(self)
-        table = self._table(X, reset=False)
+        table = self._table(X, self._known_categories(), reset=False)
         return self.model_.staged_predict(table, raw_score=raw_score, n_jobs=self.n_jobs)
 
     @property
@@ -370,6 +375,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _holds_categories(X: Any, listed: Any) -> bool:
+    """An array of objects, some columns of which are listed as categories."""
+    is_listed = listed is not None and not isinstance(listed, str) and len(listed) > 0
+    return is_listed and getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U", "T")
 
 
 def _seed(random_state: Any) -> Any:
