@@ -40,9 +40,8 @@ class PlainGrower:
             booster.objective, booster.scores, booster.targets, counts_magnitudes(booster.params)
         )
         key = rounding_key(booster.params.random_state, 0)
-        self.quantized = quantize(
-            self.backend, gradients.output(0), booster.params, key, booster.runs, SoloComm()
-        )
+        how = (booster.params, key, booster.runs, SoloComm(), booster.objective.unit_hessian)
+        self.quantized = quantize(self.backend, gradients.output(0), *how)
         self.rules = gain_rules(booster.params, self.quantized)
         self.least_weight = booster.params.min_child_weight / self.quantized.hess_scale
 
