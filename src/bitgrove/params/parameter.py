@@ -95,12 +95,18 @@ def checked(parameter: Parameter, value: object) -> object:
     # True == 1 and 1.0 == 1 in a dict: only these types may be looked up as a synonym.
     if plain is None or type(plain) in (str, int):
         plain = parameter.synonyms.get(plain, plain)
-    if plain is None and parameter.optional:
+    if (plain is None or _says_nothing(parameter, plain)) and parameter.optional:
         return None
     found = _CONVERT[parameter.type](parameter, plain)
     if found is None and parameter.type != "object":
         raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}")
     return found
+
+
+def _says_nothing(parameter: Parameter, value: Any) -> bool:
+    """Rules of features, but of none: "" and [] are what LightGBM's defaults look like."""
+    is_empty = isinstance(value, (str, list, tuple, dict)) and len(value) == 0
+    return is_empty and parameter.type in ("directions", "groups")
 
 
 def _to_int(parameter: Parameter, value: object) -> int | None:
