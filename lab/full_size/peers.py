@@ -6,6 +6,7 @@ are judged as ours are: at the iteration that the validation part chose, of ever
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -60,10 +61,15 @@ class FullPeers(Experiment):
         settings, task = _settings(cell.dataset, size), _host_task(cell.dataset, rows)
         prepared = system.prepare(task, settings)
         trained = system.train(prepared, settings, cell.seed)
-        parts = [on_host(part.X) for part in (rows.valid, rows.test)]
-        along = [partial(system.scores_along, trained.model, X, size.threads) for X in parts]
         judge, xp = JUDGES[task.objective], arrays_on(size.device)
-        facts = quality(task.objective, along, (judge(xp, rows.valid), judge(xp, rows.test)),
+
+        def along(X: Any, every: int) -> Iterator[tuple[int, Any]]:
+            """Scores lie where the judges are."""
+            for k, scores in system.scores_along(trained.model, X, size.threads, every):
+                yield k, xp.asarray(scores)
+
+        parts = [partial(along, on_host(part.X)) for part in (rows.valid, rows.test)]
+        facts = quality(task.objective, parts, (judge(xp, rows.valid), judge(xp, rows.test)),
                         settings.n_trees)  # fmt: skip
         ms = 1e3 * trained.seconds / settings.n_trees
         print(f"{cell.dataset}, {cell.system}: binned {prepared.seconds:.1f} s, trained "
