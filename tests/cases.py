@@ -345,7 +345,7 @@ CASES: dict[str, Callable[[], Case]] = {
         gradient_bits=3,
     ),
     "monotone quantile": lambda: _values(
-        "quantile", monotone_constraints=[1, -1, 0, 1, 0], path_smooth=2.0, valid=True
+        "quantile", monotone_constraints=[1, -1, 0, 1, 0], path_smooth=2.0, n_estimators=4
     ),
     "interactions": lambda: _binary(
         4, interaction_constraints=[[0, 1], [1, 2, 3]], colsample_bynode=0.6, colsample_bytree=0.9
