@@ -56,12 +56,15 @@ def fixed_point_sums(rows: Sequence[F64] | F64, comm: Comm) -> F64:
     bounds = comm.allreduce_max(np.array(tops, dtype=np.float64))
     n_values = int(comm.allreduce_sum(np.array([len(rows[0])], dtype=np.int64))[0])
     exponents = [unit_exponent(float(bound), n_values) for bound in bounds]
-    local = [_local_sum(row, e) for row, e in zip(rows, exponents, strict=True)]
+    local = [sum_in_units(row, e) for row, e in zip(rows, exponents, strict=True)]
     totals = comm.allreduce_sum(np.array(local, dtype=np.int64))
     return np.array([to_float(int(t), e) for t, e in zip(totals, exponents, strict=True)])
 
 
-def _local_sum(values: F64, exponent: int) -> int:
-    """In pieces: the integers of all rows at once would be the largest arrays of a training."""
+def sum_in_units(values: F64, exponent: int) -> int:
+    """The sum of to_units.
+
+    In pieces: the integers of all rows at once would be the largest arrays of a training.
+    """
     pieces = (values[i : i + _PIECE] for i in range(0, len(values), _PIECE))
     return sum(int(to_units(piece, exponent).sum()) for piece in pieces)

@@ -21,8 +21,10 @@ from bitgrove.kernels.plans import Records
 if TYPE_CHECKING:
     from bitgrove.data.binning import BinMapper
     from bitgrove.data.row_ids import RowRuns
+    from bitgrove.distributed.comm import Comm
     from bitgrove.model.tree import Tree
     from bitgrove.objectives import Objective
+    from bitgrove.objectives.metrics import EvalData, EvalSet, Metric
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -311,6 +313,16 @@ class Gradients(NamedTuple):
         return OutputGradients(self.grad[k], hess, self.tops[k], counts)
 
 
+class Panel(Protocol):
+    """Judges the validation sets of a training, round by round."""
+
+    def judge(self, metrics: Sequence[Metric], scores: Sequence[Any]) -> list[list[float]]:
+        """The value of each metric on each set, from the sets' scores on the backend."""
+
+    def host_data(self, number: int, scores: Any) -> EvalData:
+        """A set with its predictions in host memory, for functions of the user's."""
+
+
 class Backend(Protocol):
     name: str
     pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
@@ -353,6 +365,9 @@ class Backend(Protocol):
 
     def add_tree(self, scores: Any, matrix: Any, tree: Tree) -> None:
         """Adds a tree to the scores of binned rows, by walking it."""
+
+    def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> Panel:
+        """For the validation sets of a training; the ranks make one together."""
 
 
 def make_targets(
