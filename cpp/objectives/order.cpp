@@ -148,6 +148,7 @@ void order_sums(Vector<const int64_t> positive, Vector<const int64_t> negative,
 
 void init_order(nb::module_& m) {
   m.attr("N_ORDER_SUMS") = N_ORDER_SUMS;
+  m.attr("SORT_ROWS") = SORT_ROWS;
   const char* doc =
       "(keys, positive, negative): weights of both classes at each distinct value, ascending.";
   m.def("order_steps", &steps_of_predictions, "values"_a, "positive"_a, "negative"_a, "n_threads"_a,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from panel_cases import KINDS, SIZES, WEIGHTS, Judged, check_panel, judge, judged_sets
+from panel_cases import KINDS, SIZES, WEIGHTS, Judged, check_panel, judge, judged_sets, part
 
 from bitgrove import _core
 from bitgrove.backends.cpu import CpuBackend
@@ -74,23 +74,6 @@ def test_several_sets_at_once() -> None:
     for backend in (ORACLE, CpuBackend(2)):
         alone = [judge(backend, [one])[0] for one in (first, second)]
         assert judge(backend, [first, second]) == alone
-
-
-def part(one: Judged, rank: int, size: int) -> Judged:
-    """This rank's queries and their rows; the last but one rank has none."""
-    given = one.given
-    n = len(given.label) if given.group is None else len(given.group)
-    parts = np.array_split(np.arange(n), max(size - 1, 1))
-    if size > 1:
-        parts.insert(size - 2, np.arange(0))
-    mine = parts[rank]
-    ends = np.arange(1, n + 1) if given.group is None else np.cumsum(given.group)
-    starts = np.concatenate([[0], ends])
-    rows = slice(starts[mine[0]], ends[mine[-1]]) if len(mine) else slice(0, 0)
-    weight = None if given.weight is None else given.weight[rows]
-    group = None if given.group is None else given.group[mine]
-    own = given._replace(label=given.label[rows], weight=weight, group=group)
-    return one._replace(given=own, scores=np.ascontiguousarray(one.scores[:, rows]))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -30,8 +30,12 @@ def unit_exponent(max_magnitude: float, n_values: int) -> int:
     if max_magnitude == 0.0 or n_values == 0:
         return 0
     _, exponent = math.frexp(max_magnitude)  # max_magnitude < 2^exponent
-    n_bits = max(1, n_values).bit_length()
-    return min(_MAX_VALUE_BITS, _MAX_SUM_BITS - n_bits) - exponent
+    return value_bits(n_values) - exponent
+
+
+def value_bits(n_values: int) -> int:
+    """Bits that each of so many values may have."""
+    return min(_MAX_VALUE_BITS, _MAX_SUM_BITS - max(1, n_values).bit_length())
 
 
 def to_units(values: NDArray[np.float64], exponents: Any) -> NDArray[np.int64]:

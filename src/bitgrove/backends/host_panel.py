@@ -41,10 +41,10 @@ class HostPanel:
         how: tuple[int, int] | None = None,
     ) -> None:
         self._sets, self._comm, self._download, self._how = sets, comm, download, how
-        self._facts = [SetFacts.of_set(given, comm) for given in sets]
+        self.facts = [SetFacts.of_set(given, comm) for given in sets]
 
     def host_data(self, number: int, scores: Any) -> EvalData:
-        given, facts = self._sets[number], self._facts[number]
+        given, facts = self._sets[number], self.facts[number]
         by_row = np.ascontiguousarray(self._download(scores).T)
         prediction = given.link.predictions(by_row)
         return EvalData(prediction, given.label, facts.weight, given.group, given.label_gain)
@@ -53,7 +53,7 @@ class HostPanel:
         ledger = Ledger(self._comm) if self._how is None else CoreLedger(self._comm, *self._how)
         promises = []
         for number, of_set in enumerate(scores):
-            data, facts = self.host_data(number, of_set), self._facts[number]
+            data, facts = self.host_data(number, of_set), self.facts[number]
             numpy_tally = NumpyTally(data, facts, ledger)
             tally = numpy_tally if self._how is None else CoreTally(numpy_tally, *self._how)
             promises.append([metric.judge(tally) for metric in metrics])
@@ -107,7 +107,7 @@ class CoreTally(NumpyTally):
         _core.cell_sums(*rows, self._outputs(output), sums, self._n_threads)
         return self.promise_pairs(sums, n_classes)
 
-    def order(self, output: int) -> Promise[OrderSums]:
+    def sum_order(self, output: int) -> Promise[OrderSums]:
         prediction = np.ascontiguousarray(self._prediction[:, output])
         steps_of, sums_of = core_steps(self._n_threads), core_sums(self._n_threads)
         steps = steps_of(prediction, *self.facts.sides(output))

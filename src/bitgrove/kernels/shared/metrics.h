@@ -12,6 +12,8 @@ namespace bitgrove {
 // Sums of whole weights over the order of all rows (objectives/metrics/order.py): of positives and
 // negatives, four digits of 32 bits of the area, and the precisions.
 constexpr int N_ORDER_SUMS = 7;
+// Rows of a tile when a GPU sorts all rows.
+constexpr int SORT_ROWS = 2048;
 
 BG_FN double at_least(double x, double least) { return x < least ? least : x; }
 BG_FN double square(double x) { return x * x; }

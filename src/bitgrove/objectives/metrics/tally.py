@@ -31,8 +31,9 @@ Promise = Callable[[], T]
 class Tally(ABC):
     """Sums over one set's rows; with `output`, of that one alone."""
 
-    facts: SetFacts
-    n_outputs: int
+    def __init__(self, facts: SetFacts, n_outputs: int) -> None:
+        self.facts, self.n_outputs = facts, n_outputs
+        self._orders: dict[int, Promise[OrderSums]] = {}
 
     @property
     def has_labels_by_output(self) -> bool:
@@ -46,9 +47,15 @@ class Tally(ABC):
     def pairs(self, output: int | None = None) -> Promise[F64]:
         """Weights of each (true class, predicted class); of one output: no and yes."""
 
-    @abstractmethod
     def order(self, output: int) -> Promise[OrderSums]:
-        """What the areas under an output's curves are made of."""
+        """What the areas under an output's curves are made of; sorted once for all of them."""
+        if output not in self._orders:
+            self._orders[output] = self.sum_order(output)
+        return self._orders[output]
+
+    @abstractmethod
+    def sum_order(self, output: int) -> Promise[OrderSums]:
+        """See order."""
 
     @abstractmethod
     def queries(self, metric: QueryMetric) -> Promise[float]:
@@ -98,14 +105,21 @@ class Ledger:
 
         return total
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._tops and not self._whole
+
     def settle(self) -> None:
         """Keeps all promises."""
-        self._bounds = self.comm.allreduce_max(np.array(self._tops, dtype=np.float64))
-        exponents = [
-            unit_exponent(float(bound), n) if math.isfinite(bound) else 0
-            for bound, n in zip(self._bounds, self._n_values, strict=True)
+        if self.is_empty:
+            return
+        if self._tops:
+            self._bounds = self.comm.allreduce_max(np.array(self._tops, dtype=np.float64))
+        bounds = zip(self._terms, self._bounds, self._n_values, strict=True)
+        sums = [
+            self.local_sum(values, unit_exponent(float(bound), n)) if math.isfinite(bound) else 0
+            for values, bound, n in bounds
         ]
-        sums = [self.local_sum(v, e) for v, e in zip(self._terms, exponents, strict=True)]
         local = np.concatenate([np.array(sums, dtype=np.int64), *self._whole])
         self._totals = self.comm.allreduce_sum(local)
         self._terms.clear()
@@ -118,8 +132,8 @@ class NumpyTally(Tally):
     """In NumPy: plain enough to be checked against the formula."""
 
     def __init__(self, data: EvalData, facts: SetFacts, ledger: Ledger) -> None:
-        self.data, self.facts, self.ledger = data, facts, ledger
-        self.n_outputs = data.n_outputs
+        super().__init__(facts, data.n_outputs)
+        self.data, self.ledger = data, ledger
 
     def rows(self, metric: RowMetric, output: int | None = None) -> Promise[float]:
         data = self.data if output is None else self.data.output(output)
@@ -139,7 +153,7 @@ class NumpyTally(Tally):
         total = self.ledger.add_whole(sums)
         return lambda: pair_weights(total(), n_classes, self.facts)
 
-    def order(self, output: int) -> Promise[OrderSums]:
+    def sum_order(self, output: int) -> Promise[OrderSums]:
         one = self.data.output(output)
         steps = numpy_steps(one.prediction, *self.facts.sides(output))
         total = self.ledger.add_whole(range_sums(steps, self.facts.comm, numpy_steps, numpy_sums))

@@ -104,3 +104,20 @@ def check_panel(backend: Any, oracle: Any, n_rows: int, weight: str, kind: str) 
         wanted, found = judge(oracle, [one])[0], judge(backend, [one])[0]
         names = [metric.name for metric in one.metrics]
         assert dict(zip(names, found, strict=True)) == dict(zip(names, wanted, strict=True))
+
+
+def part(one: Judged, rank: int, size: int) -> Judged:
+    """This rank's queries and their rows; the last but one rank has none."""
+    given = one.given
+    n = len(given.label) if given.group is None else len(given.group)
+    parts = np.array_split(np.arange(n), max(size - 1, 1))
+    if size > 1:
+        parts.insert(size - 2, np.arange(0))
+    mine = parts[rank]
+    ends = np.arange(1, n + 1) if given.group is None else np.cumsum(given.group)
+    starts = np.concatenate([[0], ends])
+    rows = slice(starts[mine[0]], ends[mine[-1]]) if len(mine) else slice(0, 0)
+    weight = None if given.weight is None else given.weight[rows]
+    group = None if given.group is None else given.group[mine]
+    own = given._replace(label=given.label[rows], weight=weight, group=group)
+    return one._replace(given=own, scores=np.ascontiguousarray(one.scores[:, rows]))
