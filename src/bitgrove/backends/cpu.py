@@ -25,9 +25,9 @@ from bitgrove.backends.base import (
 )
 from bitgrove.backends.core_tree import CoreTree
 from bitgrove.backends.host_gradients import host_gradients
-from bitgrove.backends.host_panel import HostPanel
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
+from bitgrove.backends.panel import HostPanel
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.distributed.comm import Comm

@@ -18,7 +18,7 @@ from bitgrove.arithmetic.fixed_point import value_bits
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.memory import address_of
 from bitgrove.backends.cuda.order import sort_and_sum
-from bitgrove.backends.host_panel import CoreTally, HostPanel
+from bitgrove.backends.panel import CoreTally, HostPanel
 from bitgrove.distributed.comm import Comm
 from bitgrove.objectives.metrics import EvalData, EvalSet, Ledger, Metric, NumpyTally, SetFacts
 from bitgrove.objectives.metrics.base import RowMetric

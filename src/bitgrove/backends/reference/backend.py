@@ -22,7 +22,7 @@ from bitgrove.backends.base import (
     TreeInputs,
 )
 from bitgrove.backends.host_gradients import host_gradients
-from bitgrove.backends.host_panel import HostPanel
+from bitgrove.backends.panel import HostPanel
 from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.backends.reference.edges import find_edges
 from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, ReferenceTree

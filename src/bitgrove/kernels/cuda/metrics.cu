@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #define OUTPUT_TERM_KERNEL(NAME, TERM) TERM_KERNEL(NAME, MeanOfOutputs<TERM>)
 
 BG_OUTPUT_TERMS(OUTPUT_TERM_KERNEL)
-BG_CLASS_TERMS(TERM_KERNEL)
+BG_ROW_TERMS(TERM_KERNEL)
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     largest_term(const double* values, int64_t n, uint64_t* top) {

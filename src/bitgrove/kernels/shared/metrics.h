@@ -260,10 +260,21 @@ struct RightClassTerm {
   static BG_FN double term(const JudgedRow& row) { return 1.0 - WrongClassTerm::term(row); }
 };
 
-#define BG_CLASS_TERMS(X)              \
+// Whether all outputs, no or yes each, are right.
+struct AllRightTerm {
+  static BG_FN double term(const JudgedRow& row) {
+    bool right = true;
+    for (int64_t k = row.first; k < row.last; ++k)
+      right = right && (row.prediction[k] > 0.5) == (row.label[k * row.label_step] > 0.0);
+    return right ? 1.0 : 0.0;
+  }
+};
+
+#define BG_ROW_TERMS(X)                \
   X(class_surprise, ClassSurpriseTerm) \
   X(wrong_class, WrongClassTerm)       \
-  X(right_class, RightClassTerm)
+  X(right_class, RightClassTerm)       \
+  X(all_right, AllRightTerm)
 
 // ---------------------------------------------------------------- cells
 // The number of a row's pair (true class, predicted class): of one output, whose classes are no and

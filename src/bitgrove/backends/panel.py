@@ -1,12 +1,13 @@
-"""Validation sets judged in host memory: by NumPy, or by the threads of the core.
+"""Validation sets and their judges; in host memory by NumPy, or by the threads of the core.
 
-Owns HostPanel, and the core's way of making the sums that metrics ask for.
+Owns Panel (what every backend has), HostPanel, and the core's way of making the sums that metrics
+ask for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,16 @@ from bitgrove.objectives.metrics.queries import QueryMetric
 from bitgrove.objectives.metrics.tally import Promise
 
 F64 = NDArray[np.float64]
+
+
+class Panel(Protocol):
+    """Judges the validation sets of a training, round by round."""
+
+    def judge(self, metrics: Sequence[Metric], scores: Sequence[Any]) -> list[list[float]]:
+        """The value of each metric on each set, from the sets' scores on the backend."""
+
+    def host_data(self, number: int, scores: Any) -> EvalData:
+        """A set with its predictions in host memory, for functions of the user's."""
 
 
 class HostPanel:
