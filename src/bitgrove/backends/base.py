@@ -19,10 +19,13 @@ from bitgrove.backends.host_slots import HostSlots
 from bitgrove.kernels.plans import Records
 
 if TYPE_CHECKING:
+    from bitgrove.backends.panel import Panel
     from bitgrove.data.binning import BinMapper
     from bitgrove.data.row_ids import RowRuns
+    from bitgrove.distributed.comm import Comm
     from bitgrove.model.tree import Tree
     from bitgrove.objectives import Objective
+    from bitgrove.objectives.metrics import EvalSet
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -345,6 +348,9 @@ class Backend(Protocol):
 
     def add_tree(self, scores: Any, matrix: Any, tree: Tree) -> None:
         """Adds a tree to the scores of binned rows, by walking it."""
+
+    def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> Panel:
+        """For the validation sets of a training; the ranks make one together."""
 
 
 def make_targets(

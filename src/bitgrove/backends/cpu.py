@@ -27,13 +27,16 @@ from bitgrove.backends.core_tree import CoreTree
 from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
+from bitgrove.backends.panel import HostPanel
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective
+from bitgrove.objectives.metrics import EvalSet
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
@@ -195,6 +198,9 @@ class CpuBackend:
 
     def add_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree) -> None:
         self.walk_tree(scores, matrix, tree, None)
+
+    def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> HostPanel:
+        return HostPanel(sets, comm, self.download, (self.n_threads, self.simd))
 
     def walk_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree, rows: Array | None) -> None:
         """add_tree, for all rows or the listed ones."""

@@ -18,13 +18,18 @@ from bitgrove.backends.cuda.binning import bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
 from bitgrove.backends.cuda.memory import BYTES_PER_ROW, POOL, address_of
+from bitgrove.backends.cuda.panel import CudaPanel
 from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
 from bitgrove.backends.losses import LossPart, loss_parts
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import MAGNITUDES, ROW_TOTALS, ROW_TYPES, records
+from bitgrove.machine.simd import simd_level
+from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Custom, Objective
+from bitgrove.objectives.metrics import EvalSet
 from bitgrove.params import TrainParams
 
 Array = NDArray[Any]
@@ -39,7 +44,7 @@ class CudaBackend:
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)
         self.name = self.device.name
-        self._num_leaves = params.num_leaves
+        self._num_leaves, self._n_jobs = params.num_leaves, params.n_jobs
         self.pool_mb = max(self.device.free_bytes() >> 22, 1)  # a quarter
         self._pool_bytes = (params.histogram_pool_mb or self.pool_mb) << 20
 
@@ -188,3 +193,8 @@ class CudaBackend:
     @on_device
     def add_tree(self, scores: Any, matrix: CudaMatrix, tree: Tree) -> None:
         walk_tree(self.device, scores, matrix, tree, None)
+
+    @on_device
+    def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> CudaPanel:
+        how = (resolve_threads(self._n_jobs), simd_level())
+        return CudaPanel(self.device, sets, comm, how)
