@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.backends.base import Gradients, PackedRows, Rounding, Sample, Targets, TreeInputs
-from bitgrove.backends.core_tree import core_frontier
+from bitgrove.backends.core_tree import CoreFrontier
 from bitgrove.backends.cuda.binning import bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
@@ -40,7 +40,7 @@ _C = _core.constants
 
 
 class CudaBackend:
-    frontier = staticmethod(core_frontier)
+    frontier = CoreFrontier
 
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)
