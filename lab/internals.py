@@ -20,11 +20,11 @@ from bitgrove import Dataset, Model
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
 from bitgrove.backends import make_backend
 from bitgrove.backends.base import TreeInputs, TreeWork
+from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.backend import CudaBackend
 from bitgrove.backends.cuda.tree import CudaTreeWork
 from bitgrove.cli import tables
 from bitgrove.cli.demo_data import blocks, make_higgs_like
-from bitgrove.data.binning import cut_edges
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
 from bitgrove.distributed.comm import gather_facts
@@ -103,7 +103,7 @@ def scores_along(model: Model, X: Any, every: int) -> Iterator[tuple[int, Any]]:
 
 def n_bins(X: Array) -> int:
     """Bins of all features together."""
-    return sum(len(edges) + 1 for edges in cut_edges(list(X.T), 255))
+    return sum(len(edges) + 1 for edges in CpuBackend().find_edges(list(X.T), None, 255))
 
 
 def bins_of(state: Any) -> int:
