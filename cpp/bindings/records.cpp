@@ -73,6 +73,7 @@ nb::dict make_dtypes() {
   BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
   BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, by_subset);
   BG_RECORD(ForestSplit, threshold, feature, left, right, set);
+  BG_RECORD(DeviceColumn, address, stride, feature);
   return dtypes;
 }
 
@@ -147,6 +148,7 @@ void init_records(nb::module_& m) {
   BG_CONSTANT(BUILD_THREADS);
   BG_CONSTANT(WIDE_BUILD_THREADS);
   BG_CONSTANT(RANK_THREADS);
+  BG_CONSTANT(EDGE_THREADS);
   BG_CONSTANT(PARTITION_ROWS);
   BG_CONSTANT(FEATURES_PER_BLOCK);
   BG_CONSTANT(BIN_ROWS);

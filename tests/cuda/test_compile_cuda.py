@@ -98,6 +98,6 @@ def test_source_is_whole(name: str) -> None:
 
 def test_every_kernel_file_is_known() -> None:
     assert kernel_files() == [
-        "binning", "gradients", "histogram", "leaves", "metrics", "partition", "predict",
+        "binning", "edges", "gradients", "histogram", "leaves", "metrics", "partition", "predict",
         "quantize", "ranking", "split",
     ]  # fmt: skip

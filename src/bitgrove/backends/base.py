@@ -316,8 +316,16 @@ class Backend(Protocol):
     def frontier(self) -> Callable[..., Frontier]:
         """The class that keeps the books of a growing tree."""
 
-    def find_edges(self, columns: Sequence[NDArray[Any]], max_bin: int) -> list[F64]:
-        """At most max_bin - 1 increasing edges for each column of a sample; NaN is ignored."""
+    def send_columns(self, columns: Sequence[Any]) -> Sequence[Any]:
+        """The columns where the next two verbs read them best: on a device, if they fit there."""
+
+    def find_edges(
+        self, columns: Sequence[Any], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        """At most max_bin - 1 increasing edges for each column; NaN is ignored.
+
+        rows: those that are looked at; None: all.
+        """
 
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> Any:
         """A BinnedMatrix."""

@@ -28,7 +28,7 @@ from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
 from bitgrove.backends.panel import HostPanel
-from bitgrove.data.binning import BinMapper, cut_edges
+from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import MAGNITUDES, ROW_TYPES, Records, records
@@ -110,8 +110,15 @@ class CpuBackend:
             kept = self._buffers[name] = np.empty(shape, dtype=dtype)
         return kept
 
-    def find_edges(self, columns: Sequence[Array], max_bin: int) -> list[F64]:
-        return cut_edges(columns, max_bin)
+    def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
+        return columns
+
+    def find_edges(
+        self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        n_rows = len(columns[0]) if columns else 0
+        found, n_edges = _core.find_edges(list(columns), n_rows, rows, max_bin, self.n_threads)
+        return [edges[:n] for edges, n in zip(found, n_edges, strict=True)]
 
     def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> CpuMatrix:
         n_rows, n_features = len(columns[0]), len(columns)

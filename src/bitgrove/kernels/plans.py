@@ -25,6 +25,7 @@ SPLIT_INFO = _DTYPES["SplitInfo"]
 HISTOGRAM_PART = _DTYPES["HistogramPart"]
 BINNED_SPLIT = _DTYPES["BinnedSplit"]
 FOREST_SPLIT = _DTYPES["ForestSplit"]
+DEVICE_COLUMN = _DTYPES["DeviceColumn"]
 
 SUBSET: int = _core.constants["SUBSET"]  # `bin` of a split by a set of bins
 MAGNITUDE_SHIFT: int = _core.constants["MAGNITUDE_SHIFT"]

@@ -45,8 +45,14 @@ class ReferenceBackend:
     pool_mb = 1024
     frontier = BestFirst
 
-    def find_edges(self, columns: Sequence[Array], max_bin: int) -> list[F64]:
-        return [find_edges(column, max_bin) for column in columns]
+    def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
+        return columns
+
+    def find_edges(
+        self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        sampled = columns if rows is None else [column[rows] for column in columns]
+        return [find_edges(column, max_bin) for column in sampled]
 
     def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> ReferenceMatrix:
         bins = np.empty((len(columns), len(columns[0])), dtype=np.uint8)

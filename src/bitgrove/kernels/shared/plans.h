@@ -124,10 +124,17 @@ struct ForestSplit {
 constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u, SUBSET_BIT = 0x40000000u;
 constexpr uint32_t FEATURE_BITS = SUBSET_BIT - 1;
 
+// One column of a table on a GPU: where it begins, the step from row to row (in values), and its
+// feature.
+struct DeviceColumn {
+  int64_t address, stride, feature;
+};
+
 // Threads of a block: of most kernels, of the partition, of the histograms (of full precision), of
-// the pairs of a query.
+// the pairs of a query, of the edges of a feature.
 constexpr int THREADS = 256, PARTITION_THREADS = 512;
 constexpr int BUILD_THREADS = 512, WIDE_BUILD_THREADS = 1024, RANK_THREADS = 128;
+constexpr int EDGE_THREADS = 1024;
 // Rows of a block of the partition, and features of a block of the search.
 constexpr int PARTITION_ROWS = 4096, FEATURES_PER_BLOCK = 8;
 // Rows of a block of the binning.
