@@ -1,6 +1,9 @@
 // The module bitgrove._core: kernels over whole arrays, one room per file.
 #include "bindings/rooms.h"
 
+namespace bitgrove {
+void init_sampling(nb::module_& m);
+}
 NB_MODULE(_core, m) {
   using namespace bitgrove;
   nb::set_leak_warnings(false);  // objects kept until the end are meant to be: no warning
@@ -15,6 +18,7 @@ NB_MODULE(_core, m) {
   init_tile_layout(m);
   init_gradients(m);
   init_quantize(m);
+  init_sampling(m);
   init_tree(m);
   init_messages(m);
   init_partition(m);

@@ -159,9 +159,7 @@ void count_magnitudes(Vector<const float> values, Vector<int64_t> counts, int n_
   parallel_rows(values.shape(0), n_threads, [&](int64_t begin, int64_t end) {
     std::vector<int64_t> local(MAGNITUDE_BUCKETS);
     for (int64_t i = begin; i < end; ++i) ++local[magnitude_bits(data[i]) >> MAGNITUDE_SHIFT];
-    for (int b = 0; b < MAGNITUDE_BUCKETS; ++b)
-      if (local[b])
-        std::atomic_ref<int64_t>(total[b]).fetch_add(local[b], std::memory_order_relaxed);
+    add_counts(local, total);
   });
 }
 

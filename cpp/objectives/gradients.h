@@ -37,6 +37,12 @@ inline uint32_t magnitude_bits(float x) {
   return bits & 0x7FFFFFFFu;
 }
 
+// Adds a thread's counts of magnitudes to those of all.
+inline void add_counts(const std::vector<int64_t>& mine, int64_t* all) {
+  for (size_t b = 0; b < mine.size(); ++b)
+    if (mine[b]) std::atomic_ref<int64_t>(all[b]).fetch_add(mine[b], std::memory_order_relaxed);
+}
+
 // The largest magnitude; infinities and NaN are above all numbers.
 BG_FN uint32_t largest_magnitude(const float* values, int64_t n) {
   uint32_t top = 0;

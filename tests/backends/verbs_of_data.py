@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bitgrove.backends.base import Rounding
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRun, RowRuns, one_run
+from bitgrove.data.sampling import Sample
 from kernel_cases import mapper_of, pack_rows
 from verb_cases import REFERENCE, leaf_tree
 
@@ -176,13 +177,13 @@ class RowVerbs:
 
     @pytest.mark.parametrize("runs", sorted(RUNS))
     def test_select_rows(self, backend: Any, runs: str) -> None:
-        samples = [(987654321, int(share * 2**64)) for share in (0.0, 0.001, 0.3, 0.97)]
-        for sample in [None, *samples, (5, 2**64 - 1)]:
+        samples = [Sample(987654321, int(share * 2**64)) for share in (0.0, 0.001, 0.3, 0.97)]
+        for sample in [None, *samples, Sample(5, 2**64 - 1)]:
             expected = REFERENCE.select_rows(RUNS[runs], sample)
             found = backend.download(backend.select_rows(RUNS[runs], sample))
             assert found.dtype == np.int32
             np.testing.assert_array_equal(found, expected)
 
     def test_select_no_rows(self, backend: Any) -> None:
-        for sample in (None, (1, 2**63)):
+        for sample in (None, Sample(1, 2**63)):
             assert len(backend.select_rows(one_run(0), sample)) == 0

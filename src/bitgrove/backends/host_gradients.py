@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends.base import Gradients, OutputGradients, Targets
+from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDE_SHIFT
 from bitgrove.objectives import Objective
 
 Array = NDArray[Any]
@@ -36,5 +37,11 @@ def output_gradients(grad: Array, hess: Array | None, count_magnitudes: bool) ->
     tops = np.array([b.max(initial=0) for b in bits], dtype=np.uint32)
     counts = None
     if count_magnitudes:
-        counts = np.stack([np.bincount(b >> 20, minlength=2048) for b in bits])
+        counts = np.stack([bucket_counts(v) for v in (grad, no_hess if hess is None else hess)])
     return OutputGradients(grad, hess, tops, counts)
+
+
+def bucket_counts(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """How many |values| fall into each bucket: the upper bits of their pattern."""
+    bits = values.view(np.uint32) & 0x7FFFFFFF
+    return np.bincount(bits >> MAGNITUDE_SHIFT, minlength=MAGNITUDE_BUCKETS)

@@ -102,13 +102,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     count_magnitudes(const float* values, int64_t n, int64_t* counts) {
-  __shared__ uint32_t local[MAGNITUDE_BUCKETS];  // a block sees fewer than 2^32 rows
-  for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS) local[b] = 0;
-  __syncthreads();
+  __shared__ BlockCounts local;
+  local.clear();
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n; i += step)
-    atomicAdd(local + (magnitude_bits(values[i]) >> MAGNITUDE_SHIFT), 1u);
-  __syncthreads();
-  for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS)
-    if (local[b] != 0) atomic_add(counts + b, local[b]);
+    local.add(values[i]);
+  local.add_to(counts);
 }

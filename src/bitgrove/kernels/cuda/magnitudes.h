@@ -1,7 +1,9 @@
-// The largest magnitude of many floats, as a bit pattern: infinities and NaN are above all numbers.
+// Magnitudes of many floats: the largest, as a bit pattern (infinities and NaN are above all
+// numbers), and how many fall into each bucket.
 #pragma once
 
 #include "blocks.h"
+#include "plans.h"
 
 namespace bitgrove {
 
@@ -17,5 +19,21 @@ BG_FN void take_maximum(uint32_t mine, uint32_t* top) {
   }
   if (threadIdx.x % WARP == 0 && mine > 0) atomicMax(top, mine);
 }
+
+// A block's counts, in shared memory; all its threads call these. It sees fewer than 2^32 rows.
+struct BlockCounts {
+  uint32_t counts[MAGNITUDE_BUCKETS];
+
+  __device__ void clear() {
+    for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS) counts[b] = 0;
+    __syncthreads();
+  }
+  __device__ void add(float x) { atomicAdd(counts + (magnitude_bits(x) >> MAGNITUDE_SHIFT), 1u); }
+  __device__ void add_to(int64_t* all) {
+    __syncthreads();
+    for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS)
+      if (counts[b] != 0) atomic_add(all + b, counts[b]);
+  }
+};
 
 }  // namespace bitgrove
