@@ -1,9 +1,6 @@
 // The module bitgrove._core: kernels over whole arrays, one room per file.
 #include "bindings/rooms.h"
 
-namespace bitgrove {
-void init_sampling(nb::module_& m);
-}
 NB_MODULE(_core, m) {
   using namespace bitgrove;
   nb::set_leak_warnings(false);  // objects kept until the end are meant to be: no warning

@@ -89,5 +89,5 @@ def test_source_is_whole(name: str) -> None:
 def test_every_kernel_file_is_known() -> None:
     assert kernel_files() == [
         "binning", "gradients", "histogram", "leaves", "partition", "predict", "quantize",
-        "ranking", "split",
+        "ranking", "sampling", "split",
     ]  # fmt: skip

@@ -51,7 +51,8 @@ from bitgrove.training.refit import (
     original_leaf_sums,
     residual_quantiles,
 )
-from bitgrove.training.variants import TrainingRows, make_draws
+from bitgrove.training.variants import make_draws
+from bitgrove.training.variants.rows import TrainingRows
 
 F64 = NDArray[np.float64]
 

@@ -216,7 +216,7 @@ class CudaBackend:
     @on_device
     def keep_rows(self, grad: Any, hess: Any, rule: KeepRule, runs: RowRuns) -> OutputGradients:
         device = self.device
-        kept = [device.memory.empty(len(grad), np.float32) for _ in range(2)]
+        kept_grad, kept_hess = (device.memory.empty(len(grad), np.float32) for _ in range(2))
         tops = np.zeros(2, dtype=np.uint32)
         counts = np.zeros((2, MAGNITUDE_BUCKETS), dtype=np.int64)
         tops_at, counts_at = device.mailbox.send(tops, counts)
@@ -224,11 +224,11 @@ class CudaBackend:
             n_rows, first = run.end - run.begin, run.begin
             data = (address_of(grad, first), address_of(hess, first))
             how = (*map(float, rule[:4]), rule.key, run.first, n_rows)
-            out = (address_of(kept[0], first), address_of(kept[1], first), tops_at, counts_at)
+            out = (address_of(kept_grad, first), address_of(kept_hess, first), tops_at, counts_at)
             device.launch("sampling", "keep_rows", device.grid(n_rows), *data, *how, *out)
         tops = device.mailbox.fetch(tops_at, tops.shape, np.uint32)
         counts = device.mailbox.fetch(counts_at, counts.shape, np.int64)
-        return OutputGradients(*kept, tops, counts)
+        return OutputGradients(kept_grad, kept_hess, tops, counts)
 
     @on_device
     def new_pool(self, matrix: CudaMatrix, n_slots: int, half_bits: int) -> CudaPool:
