@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bitgrove.backends.panel import Panel
     from bitgrove.data.binning import BinMapper
     from bitgrove.data.row_ids import RowRuns
+    from bitgrove.data.sampling import KeepRule, Sample
     from bitgrove.distributed.comm import Comm
     from bitgrove.model.tree import Tree
     from bitgrove.objectives import Objective
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
-Sample = tuple[int, int]  # (key, threshold): a row is in iff row_hash(key, id) < threshold
 
 
 class BinnedMatrix(Protocol):
@@ -347,6 +347,16 @@ class Backend(Protocol):
 
     def select_rows(self, runs: RowRuns, sample: Sample | None) -> Any:
         """Row list (int32, ascending) of the rows whose ids are in the sample; None: all rows."""
+
+    def count_importance(self, grad: Any, hess: Any, hess_share: float) -> I64:
+        """(2048,): how many sizes, as KeepRule has them, fall into each bucket of magnitudes."""
+
+    def keep_rows(self, grad: Any, hess: Any, rule: KeepRule, runs: RowRuns) -> OutputGradients:
+        """Of kept rows the gradients over the chance of being kept, of others zero.
+
+        hess None: one. The magnitudes are of the kept rows. The arrays are good until the
+        next call.
+        """
 
     def new_pool(self, matrix: Any, n_slots: int, half_bits: int) -> Any:
         """A HistogramPool."""

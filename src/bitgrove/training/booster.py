@@ -21,7 +21,6 @@ from bitgrove.backends.base import (
     Gradients,
     LeafRule,
     OutputGradients,
-    Sample,
     TreeWork,
     make_targets,
 )
@@ -30,7 +29,7 @@ from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.row_ids import RowRuns, number_rows
-from bitgrove.data.sampling import feature_sample, rounding_key, row_sample
+from bitgrove.data.sampling import feature_sample, rounding_key
 from bitgrove.data.statistics import FirstGradients
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm, SoloComm
@@ -52,6 +51,8 @@ from bitgrove.training.refit import (
     original_leaf_sums,
     residual_quantiles,
 )
+from bitgrove.training.variants import make_draws
+from bitgrove.training.variants.rows import TrainingRows
 
 F64 = NDArray[np.float64]
 
@@ -123,6 +124,8 @@ class Booster:
         if self.objective.leaf_level is not None:
             self.leaf_weights = self.backend.upload(integer_weights(weight, comm))
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
+        rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
+        self.draws = make_draws(params, rows)
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
 
     def start_scores(self, dataset: Dataset) -> Any:
@@ -145,9 +148,8 @@ class Booster:
         self.gradients = gradients = self.backend.gradients(
             self.objective, self.scores, self.targets
         )
-        sample = row_sample(self.params, iteration)
         return [
-            self._add_tree(output, gradients.output(output), sample)
+            self._add_tree(output, gradients.output(output), iteration)
             for output in range(self.objective.n_outputs)
         ]
 
@@ -158,20 +160,21 @@ class Booster:
         self.trees += trees
         return trees
 
-    def _add_tree(self, output: int, gradients: OutputGradients, sample: Sample | None) -> Tree:
+    def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> Tree:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
         unit = self.objective.output(output).unit_hessian
-        quantized = quantize(backend, gradients, params, key, self.runs, self.comm, unit)
-        rows = backend.select_rows(self.runs, sample)
+        drawn = self.draws.draw(gradients, iteration, number)
+        quantized = quantize(backend, drawn.gradients, params, key, self.runs, self.comm, unit)
         n_columns = self.matrix.mapper.n_features
-        seen = TreeSample(rows, feature_sample(params, number, n_columns))
+        seen = TreeSample(drawn.rows, feature_sample(params, number, n_columns))
         widths = WidthPlan(quantized, self.n_total)
         grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
         level = self.objective.output(output).leaf_level
         if params.refit_leaves and level is None:
             n_rows = int(grown.leaf_rows.sum())
-            sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
+            largest = drawn.largest or quantized.largest
+            sums = original_leaf_sums(work, gradients, largest, n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
         rule = self.leaf_rule(number)

@@ -43,7 +43,8 @@ struct Magnitudes {
   uint32_t grad_top, hess_top;
 };
 
-constexpr int MAGNITUDE_SHIFT = 20;  // the exponent and three bits of the mantissa are left
+// The exponent and three bits of the mantissa are left.
+constexpr int MAGNITUDE_SHIFT = 20, MAGNITUDE_BUCKETS = 1 << (31 - MAGNITUDE_SHIFT);
 
 // How float gradients become integers: floor(x * inverse + noise), within the limit.
 struct Rounding {
