@@ -344,6 +344,33 @@ CASES: dict[str, Callable[[], Case]] = {
     "ranking pairwise": _pairwise,
     "several targets": _several_targets,
     "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
+    "monotone": lambda: _binary(
+        3, monotone_constraints=[1, -1, 0, 1, 0, 0, 0], refit_leaves=False, reg_alpha=0.1
+    ),
+    "monotone intermediate": lambda: _values(
+        "regression",
+        monotone_constraints_method="intermediate",
+        num_leaves=31,
+        monotone_constraints=[1, -1, 0, 1, 0],
+        gradient_bits=3,
+    ),
+    "monotone quantile": lambda: _values(
+        "quantile", monotone_constraints=[1, -1, 0, 1, 0], path_smooth=2.0, n_estimators=4
+    ),
+    "interactions": lambda: _binary(
+        4, interaction_constraints=[[0, 1], [1, 2, 3]], colsample_bynode=0.6, colsample_bytree=0.9
+    ),
+    "rules together": lambda: _categories(
+        "multiclass",
+        n_estimators=3,
+        monotone_constraints=[0, 0, 0, 0, 1, -1],
+        path_smooth=5.0,
+        monotone_constraints_method="intermediate",
+        feature_contri=[1, 0.5, 1, 0.9, 1, 1],
+        extra_trees=True,
+        interaction_constraints=[[0, 1, 4], [2, 3, 4, 5]],
+        colsample_bynode=0.8,
+    ),
     "categories": lambda: _categories("regression", early_stopping_rounds=3, n_estimators=12),
     "categories binary sampled": lambda: _categories("binary", subsample=0.6, gradient_bits=2),
     "categories multiclass": lambda: _categories("multiclass", n_estimators=3, max_bin=50),

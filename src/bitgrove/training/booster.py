@@ -24,12 +24,13 @@ from bitgrove.backends.base import (
     TreeWork,
     make_targets,
 )
+from bitgrove.constraints.given import column_rules, features_of
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.row_ids import RowRuns, number_rows
-from bitgrove.data.sampling import feature_sample, rounding_key
+from bitgrove.data.sampling import feature_sample, node_key, rounding_key
 from bitgrove.data.statistics import FirstGradients
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm, SoloComm
@@ -50,6 +51,8 @@ from bitgrove.training.refit import (
     integer_leaf_sums,
     original_leaf_sums,
     residual_quantiles,
+    smoothed,
+    within_bounds,
 )
 from bitgrove.training.variants import make_draws
 from bitgrove.training.variants.rows import TrainingRows
@@ -116,6 +119,7 @@ class Booster:
         self.encoder, self.matrix = bin_training_set(
             dataset, self.backend, params, comm, self.runs, self._first_gradients
         )
+        rules = column_rules(params, features_of(dataset, self.encoder))
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -126,7 +130,7 @@ class Booster:
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
         self.draws = make_draws(params, rows)
-        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
+        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, rules)
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
@@ -167,7 +171,8 @@ class Booster:
         drawn = self.draws.draw(gradients, iteration, number)
         quantized = quantize(backend, drawn.gradients, params, key, self.runs, self.comm, unit)
         n_columns = self.matrix.mapper.n_features
-        seen = TreeSample(drawn.rows, feature_sample(params, number, n_columns))
+        allowed = feature_sample(params, number, n_columns)
+        seen = TreeSample(drawn.rows, allowed, node_key(params.random_state, number))
         widths = WidthPlan(quantized, self.n_total)
         grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
         level = self.objective.output(output).leaf_level
@@ -182,6 +187,9 @@ class Booster:
         if level is not None:
             found = self._quantiles(output, work, len(hess), level)
             values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
+        elif params.path_smooth > 0.0:
+            values = smoothed(grown, sums, rule, params.path_smooth)
+        values = within_bounds(grown, values, rule.learning_rate)
         values = self.guards.bounded(values, rule.learning_rate)
         tree = finish_tree(grown, values, hess)
         work.add_tree(self.scores[output], tree)
