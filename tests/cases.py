@@ -274,9 +274,9 @@ def _values(objective: Any, weighted: bool = False, valid: bool = False, **more:
     return case
 
 
-def _pairwise() -> Case:
+def _ranking_by(objective: str) -> Case:
     case = _ranking()
-    case.params["objective"] = "rank:pairwise"
+    case.params["objective"] = objective
     return case
 
 
@@ -331,7 +331,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "poisson": lambda: _values("poisson", valid=True),
     "tweedie": lambda: _values("tweedie", weighted=True, gradient_scale="robust"),
     "one against all": _one_vs_all,
-    "ranking pairwise": _pairwise,
+    "ranking pairwise": lambda: _ranking_by("rank:pairwise"),
+    "ranking map": lambda: _ranking_by("rank:map"),
+    "ranking xendcg": lambda: _ranking_by("rank_xendcg"),
     "several targets": _several_targets,
     "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
     "categories": lambda: _categories("regression", early_stopping_rounds=3, n_estimators=12),
