@@ -20,6 +20,7 @@ from bitgrove.objectives.metrics.classes import (
     Logloss,
     MultiError,
     MultiLogloss,
+    SubsetAccuracy,
 )
 from bitgrove.objectives.metrics.function import FunctionMetric
 from bitgrove.objectives.metrics.queries import MeanAveragePrecision, Mrr, Ndcg, Precision
@@ -47,6 +48,7 @@ from bitgrove.objectives.metrics.values import (
 for _metric in (
     Auc, Logloss, Error, Rmse, Mae, MultiLogloss, MultiError, Ndcg,
     AveragePrecision, Brier, CrossEntropyMetric, Accuracy, BalancedAccuracy, F1, Kappa,
+    SubsetAccuracy,
     Mse, Rmsle, R2, MapeMetric, Pinball, ExpectileMetric, HuberMetric, FairMetric,
     PoissonLikelihood, PoissonDeviance, GammaLikelihood, GammaDeviance,
     TweedieLikelihood, TweedieDeviance, MeanAveragePrecision, Precision, Mrr,
