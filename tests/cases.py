@@ -292,6 +292,12 @@ def _several_targets() -> Case:
     return case
 
 
+def _several_labels() -> Case:
+    case = _binary(3, n_estimators=4)
+    case.y = np.column_stack([case.y, case.X[:, 0] > 0.5, np.isnan(case.X[:, 3])]).astype(float)
+    return case
+
+
 def asymmetric(label: Any, score: Any) -> tuple[Any, Any]:
     """A user's objective: scores below the label cost three times as much."""
     gap = score - label
@@ -335,6 +341,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "ranking map": lambda: _ranking_by("rank:map"),
     "ranking xendcg": lambda: _ranking_by("rank_xendcg"),
     "several targets": _several_targets,
+    "several labels": _several_labels,
     "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
     "categories": lambda: _categories("regression", early_stopping_rounds=3, n_estimators=12),
     "categories binary sampled": lambda: _categories("binary", subsample=0.6, gradient_bits=2),
