@@ -23,7 +23,7 @@ from bitgrove.backends.base import TreeInputs, TreeWork
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.backend import CudaBackend
 from bitgrove.backends.cuda.tree import CudaTreeWork
-from bitgrove.cli import tables
+from bitgrove.cli import files, tables
 from bitgrove.cli.demo_data import blocks, make_higgs_like
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.row_ids import one_run
@@ -40,9 +40,23 @@ from bitgrove.theory.leaves import leaf_of_rows
 from bitgrove.training.booster import Booster, bin_training_set
 
 __all__ = [
-    "TreeByTree", "bin_once", "bin_rows", "bins_of", "blocks", "chosen_by_hash", "evaluate",
-    "gather_facts", "import_cupy", "make_higgs_like", "n_bins", "scores_along", "simd_level",
-    "tables", "timed_cuda_verbs", "write_atomically",
+    "TreeByTree",
+    "bin_once",
+    "bin_rows",
+    "bins_of",
+    "blocks",
+    "chosen_by_hash",
+    "evaluate",
+    "files",
+    "gather_facts",
+    "import_cupy",
+    "make_higgs_like",
+    "n_bins",
+    "scores_along",
+    "simd_level",
+    "tables",
+    "timed_cuda_verbs",
+    "write_atomically",
 ]  # fmt: skip
 
 Array = NDArray[Any]

@@ -274,9 +274,9 @@ def _values(objective: Any, weighted: bool = False, valid: bool = False, **more:
     return case
 
 
-def _pairwise() -> Case:
+def _ranking_by(objective: str) -> Case:
     case = _ranking()
-    case.params["objective"] = "rank:pairwise"
+    case.params["objective"] = objective
     return case
 
 
@@ -289,6 +289,12 @@ def _one_vs_all() -> Case:
 def _several_targets() -> Case:
     case = _values("mae")
     case.y = np.column_stack([case.y, 2 - case.y, np.floor(case.y)])
+    return case
+
+
+def _several_labels() -> Case:
+    case = _binary(3, n_estimators=4)
+    case.y = np.column_stack([case.y, case.X[:, 0] > 0.5, np.isnan(case.X[:, 3])]).astype(float)
     return case
 
 
@@ -341,8 +347,11 @@ CASES: dict[str, Callable[[], Case]] = {
     "poisson": lambda: _values("poisson", valid=True),
     "tweedie": lambda: _values("tweedie", weighted=True, gradient_scale="robust"),
     "one against all": _one_vs_all,
-    "ranking pairwise": _pairwise,
+    "ranking pairwise": lambda: _ranking_by("rank:pairwise"),
+    "ranking map": lambda: _ranking_by("rank:map"),
+    "ranking xendcg": lambda: _ranking_by("rank_xendcg"),
     "several targets": _several_targets,
+    "several labels": _several_labels,
     "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
     "monotone": lambda: _binary(
         3, monotone_constraints=[1, -1, 0, 1, 0, 0, 0], refit_leaves=False, reg_alpha=0.1

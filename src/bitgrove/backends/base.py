@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.constraints.rules import GainRules, SplitRules
+from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.kernels.plans import Records
 
 if TYPE_CHECKING:
     from bitgrove.backends.panel import Panel
     from bitgrove.data.binning import BinMapper
-    from bitgrove.data.row_ids import RowRuns
     from bitgrove.data.sampling import KeepRule, Sample
     from bitgrove.distributed.comm import Comm
     from bitgrove.model.tree import Tree
@@ -370,8 +370,10 @@ def make_targets(
     label: F64,
     weight: NDArray[np.float32] | None,
     group: I64 | None,
+    runs: RowRuns,
 ) -> Targets:
     """Labels, weights and the objective's tables, sent to the device."""
-    tables = tuple(backend.upload(table) for table in objective.tables(label, group))
+    ids = row_ids(runs) if objective.needs_row_ids else None
+    tables = tuple(backend.upload(table) for table in objective.tables(label, group, ids))
     labels = objective.output_labels(label)
     return Targets(backend.upload(labels), backend.upload(weight), tables)

@@ -108,7 +108,7 @@ class Booster:
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
-        self.targets = make_targets(self.backend, self.objective, label, weight, group)
+        self.targets = make_targets(self.backend, self.objective, label, weight, group, self.runs)
         self.init_model = shared_model(init_model, comm, "init_model")
         if self.init_model is None:
             self.base_score = base_scores(params, self.objective, dataset, weight, comm)
@@ -149,9 +149,8 @@ class Booster:
     def boost(self, iteration: int) -> list[Tree]:
         """One iteration: a tree for each output; those of init_model are counted."""
         self.gradients = None  # their memory can be used again
-        self.gradients = gradients = self.backend.gradients(
-            self.objective, self.scores, self.targets
-        )
+        objective = self.objective.at(iteration, self.params.random_state)
+        self.gradients = gradients = self.backend.gradients(objective, self.scores, self.targets)
         return [
             self._add_tree(output, gradients.output(output), iteration)
             for output in range(self.objective.n_outputs)

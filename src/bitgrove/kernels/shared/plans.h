@@ -140,6 +140,8 @@ struct DeviceColumn {
 constexpr int THREADS = 256, PARTITION_THREADS = 512;
 constexpr int BUILD_THREADS = 512, WIDE_BUILD_THREADS = 1024, RANK_THREADS = 128;
 constexpr int EDGE_THREADS = 1024;
+// Room of a row in the losses over queries: two sums, and the hits down to its rank.
+constexpr int RANK_SCRATCH = 3;
 // Rows of a block of the partition, and features of a block of the search.
 constexpr int PARTITION_ROWS = 4096, FEATURES_PER_BLOCK = 8;
 // Rows of a block of the binning.
