@@ -41,7 +41,7 @@ from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
 from bitgrove.training.continuing import check_continues, raw_scores, shared_model
-from bitgrove.training.encoding import fit_encoder, with_agreed_levels
+from bitgrove.training.encoding import fit_encoder, many_levels, with_agreed_levels
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
@@ -283,13 +283,14 @@ def bin_training_set(
     nor for categories of many levels, which need first_gradients.
     """
     # Statistics of many levels are made of a Dataset's own labels, so they cannot be shared.
-    has_statistics = any(len(v) > params.max_bin for v in dataset.levels.values())
-    if dataset.reference is not None and not has_statistics:
+    origin = dataset.reference
+    if origin is not None and not any(many_levels(d, params) for d in (dataset, origin)):
         if comm.size > 1:
             raise DataError("reference: a shard of several ranks cannot have one")
         return _bin_like_reference(dataset, backend, params)
     require_device(dataset.device, backend.name)
-    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
+    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state,
+           params.max_cat_levels)  # fmt: skip
     if comm.size == 1 and key in dataset.binned:
         found: tuple[Encoder | None, BinnedMatrix] = dataset.binned[key]
         return found
