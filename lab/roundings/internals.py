@@ -161,7 +161,8 @@ class SplitWork:
     few_bits_gain: float = 0.0  # of the split that the few bits alone would take
     taken_gain: float = 0.0
     rows_summed: int = 0  # into histograms of few bits
-    rows_searched: int = 0  # of all nodes: each would be summed again, for k features
+    rows_searched: int = 0  # of all nodes: each is summed again, for k features
+    rows_split: int = 0  # of the nodes that the finished trees split
 
     def __sub__(self, other: SplitWork) -> SplitWork:
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
@@ -180,8 +181,11 @@ class RefittedTraining(TreeByTree):
         self._booster.grower.backend = self._refit
 
     def step(self) -> None:
+        n_before = len(self._booster.trees)
         with patch.object(booster_room, "quantize", self._refit.quantize):
             super().step()
+        new = self._booster.trees[n_before:]
+        self._refit.work.rows_split += sum(int(tree.split_rows.sum()) for tree in new)
 
     @property
     def work(self) -> SplitWork:
