@@ -8,18 +8,15 @@ one seed, later passes add seeds: --seconds may end it anywhere.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 from lab.full_size.report import report
-from lab.full_size.training import FullBench, Size, run
+from lab.full_size.training import FullBench, fingerprint, run, size_of
 from lab.running.experiment import Cell, Experiment, Report, Result, Results
 from lab.running.study import Bench, Study
 from lab.systems import lineup
 
 DEFAULT = "default"  # what users get who say nothing about bits
-_ROWS_VERSION = 1  # of the recipes
 
 
 def parameters(label: str) -> dict[str, Any]:
@@ -61,14 +58,10 @@ class FullSize(Experiment):
                 *(cell for seed in seeds for cell in cells("SR no refit", seed))]  # fmt: skip
 
     def fingerprint(self, cell: Cell, bench: Bench) -> str:
-        size = _size(bench.study)
-        settings = size.settings(cell.dataset)
-        del settings["device"], settings["n_jobs"]  # pages are made elsewhere than runs
-        facts = [_ROWS_VERSION, size.rows(cell.dataset), settings]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+        return fingerprint(cell.dataset, size_of(bench.study))
 
     def measure(self, cell: Cell, bench: Bench) -> Result:
-        size = _size(bench.study)
+        size = size_of(bench.study)
         if self._bench is None or self._bench.size != size:
             self._bench = FullBench(size)
         print(f"\n{cell.system}: ", end="", flush=True)
@@ -81,7 +74,3 @@ class FullSize(Experiment):
 def _by_set(cells: list[Cell], names: list[str]) -> list[Cell]:
     """All cells of a set after each other."""
     return [cell for name in names for cell in cells if cell.dataset == name]
-
-
-def _size(study: Study) -> Size:
-    return Size(study.wanted.max_rows, study.trees, study.leaves, study.device, study.threads)

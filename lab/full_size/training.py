@@ -7,8 +7,12 @@ that times are those of training alone.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,7 @@ from lab.datasets.table import known
 from lab.full_size.judge import JUDGES, Judge
 from lab.full_size.rows import FullTask, arrays_on, make
 from lab.internals import bin_once, scores_along
+from lab.running.study import Study
 from lab.scoring import HIGHER_IS_BETTER, METRICS
 
 # Test rows beyond these would only cost time: half a million tell 0.0005 of AUC apart.
@@ -28,6 +33,7 @@ TREES = {"epsilon": 300, "kitsune": 300, "criteo": 200}
 _LEAST_ROWS = 200
 _FIRST_TREES = 3  # not timed: kernels are compiled and memory is taken
 _STEPS = 50  # values of a curve
+_ROWS_VERSION = 1  # of the recipes
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,18 @@ class Size:
         if self.leaves is not None:
             chosen["num_leaves"] = self.leaves
         return chosen
+
+
+def size_of(study: Study) -> Size:
+    return Size(study.wanted.max_rows, study.trees, study.leaves, study.device, study.threads)
+
+
+def fingerprint(name: str, size: Size) -> str:
+    """Changes with the rows and what the libraries are told, not with the machine."""
+    settings = size.settings(name)
+    del settings["device"], settings["n_jobs"]  # pages are made elsewhere than runs
+    facts = [_ROWS_VERSION, size.rows(name), settings]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def paper_set(name: str) -> PaperSet:
@@ -137,16 +155,30 @@ def run(bench: FullBench, name: str, params: dict[str, Any], seed: int) -> dict[
     return {**facts, "rows": full.task.shape, "trees": len(model.trees), "seconds": full.seconds}
 
 
+# (iteration, scores) after every so many iterations of a model
+Along = Callable[[int], Iterator[tuple[int, Any]]]
+
+
 def _quality(model: bitgrove.Model, full: FullSet) -> dict[str, Any]:
-    """The metric on the test rows at the iteration that validation chose, drawn again; and best."""
-    metric = METRICS[model.objective][0]
+    along = [partial(scores_along, model, part.X) for part in (full.task.valid, full.task.test)]
+    return quality(model.objective, along, (full.valid, full.test), model.n_iterations)
+
+
+def quality(
+    objective: str, along: Sequence[Along], judges: tuple[Judge, Judge], n_iterations: int
+) -> dict[str, Any]:
+    """The metric on the test rows at the iteration that validation chose, drawn again; and best.
+
+    along and judges: of the validation rows, then of the test rows.
+    """
+    metric = METRICS[objective][0]
     better = max if HIGHER_IS_BETTER[metric] else min
-    every = max(1, model.n_iterations // _STEPS)
-    valid = [(k, full.valid.value(s)) for k, s in scores_along(model, full.task.valid.X, every)]
+    every = max(1, n_iterations // _STEPS)
+    valid = [(k, judges[0].value(scores)) for k, scores in along[0](every)]
     chosen = better(valid, key=lambda point: point[1])[0]
     test, kept = [], None
-    for iteration, scores in scores_along(model, full.task.test.X, every):
-        test.append((iteration, full.test.value(scores)))
+    for iteration, scores in along[1](every):
+        test.append((iteration, judges[1].value(scores)))
         kept = scores if iteration == chosen else kept
     best = better(test, key=lambda point: point[1])
     return {
@@ -154,7 +186,7 @@ def _quality(model: bitgrove.Model, full: FullSet) -> dict[str, Any]:
         "best": best[1], "best iteration": best[0],
         "iterations": [k for k, _ in test],
         "valid curve": [value for _, value in valid], "test curve": [value for _, value in test],
-        "drawn": full.test.drawn_again(kept),
+        "drawn": judges[1].drawn_again(kept),
     }  # fmt: skip
 
 

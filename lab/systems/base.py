@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
+
+import numpy as np
 
 from lab.datasets.task import Array, Task
 
@@ -102,6 +104,23 @@ class System(ABC):
     def curve(self, prepared: Prepared, settings: Settings, seed: int = 0) -> list[float]:
         """Train, and return the task's metric on the test rows after each tree."""
         raise NotImplementedError(f"{self.name} cannot predict tree by tree")
+
+    def scores_along(
+        self, model: Any, X: Array, n_threads: int, every: int
+    ) -> Iterator[tuple[int, Array]]:
+        """(iteration, raw scores) after every so many iterations; each tree is walked once."""
+        n_trees, scores = self._n_iterations(model), np.zeros(len(X))
+        for first in range(0, n_trees, every):
+            last = min(first + every, n_trees)
+            scores = scores + self._slice_scores(model, X, slice(first, last), n_threads)
+            yield last, scores
+
+    def _n_iterations(self, model: Any) -> int:
+        raise NotImplementedError(f"{self.name} cannot predict by slices")
+
+    def _slice_scores(self, model: Any, X: Array, trees: slice, n_threads: int) -> Array:
+        """What these iterations add to the scores; the first ones with the base score."""
+        raise NotImplementedError(f"{self.name} cannot predict by slices")
 
     @abstractmethod
     def classifier(self, settings: Settings) -> Any:

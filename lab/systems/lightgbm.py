@@ -88,6 +88,16 @@ class LightGBM(System):
         )
         return curve
 
+    def _n_iterations(self, model: Any) -> int:
+        return int(model.num_trees())
+
+    def _slice_scores(self, model: Any, X: Array, trees: slice, n_threads: int) -> Array:
+        found: Array = model.predict(
+            X, raw_score=True, start_iteration=trees.start,
+            num_iteration=trees.stop - trees.start, num_threads=n_threads,
+        )  # fmt: skip
+        return found
+
     def classifier(self, settings: Settings) -> Any:
         from lightgbm import LGBMClassifier
 

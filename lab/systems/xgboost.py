@@ -89,6 +89,27 @@ class XGBoost(System):
         )  # fmt: skip
         return curve
 
+    def _n_iterations(self, model: Any) -> int:
+        return int(model.num_boosted_rounds())
+
+    def _slice_scores(self, model: Any, X: Array, trees: slice, n_threads: int) -> Array:
+        model.set_param({"nthread": n_threads})
+
+        def margin(rows: Array, first: int, last: int) -> Array:
+            found: Array = model.inplace_predict(
+                rows, iteration_range=(first, last), predict_type="margin"
+            )
+            return found
+
+        if trees.start == 0:
+            return margin(X, 0, trees.stop)
+        # Every slice has the base score in it: two slices have it once more than both together.
+        one = X[:1]
+        middle = trees.start
+        both = margin(one, 0, middle) + margin(one, middle, trees.stop)
+        base = both - margin(one, 0, trees.stop)
+        return margin(X, middle, trees.stop) - base
+
     def classifier(self, settings: Settings) -> Any:
         from xgboost import XGBClassifier
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 import bitgrove as bg
 from lab.datasets.entry import Wanted
 from lab.datasets.table import PAPER, known
+from lab.datasets.task import Task
 from lab.experiments import EXPERIMENTS
 from lab.full_size.draws import Draws
 from lab.full_size.judge import JUDGES, Auc, Ndcg, Rmse
@@ -23,6 +25,8 @@ from lab.internals import evaluate, scores_along
 from lab.running.runs import run
 from lab.running.study import Study
 from lab.scoring import METRICS
+from lab.systems import lineup
+from lab.systems.base import Settings
 
 TINY = Size(max_rows=600, trees=4, leaves=7, device="cpu", threads=1)
 
@@ -130,3 +134,27 @@ def test_the_study_goes_on_and_reports_what_it_has(tmp_path: Path, capsys: Any) 
     assert n_runs == len(cells)
     run(EXPERIMENTS["full_size"], study)
     assert "ms per tree" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
+def test_other_libraries_are_judged_by_slices_of_their_trees(package: str) -> None:
+    pytest.importorskip(package)
+    task = make("year", (400, 50, 50), np)
+    system = lineup.labelled(lineup.PEERS[package])
+    rows = Task("year", "regression", task.train.X, task.train.y, task.test.X, task.test.y)
+    settings = Settings(n_trees=7, num_leaves=7)
+    model = system.train(system.prepare(rows, settings), settings).model
+    along = dict(system.scores_along(model, task.test.X, 1, 3))
+    assert list(along) == [3, 6, 7]
+    np.testing.assert_allclose(along[7], system.predictor(model, rows, 1)(task.test.X), rtol=1e-5)
+
+
+def test_the_command_judges_other_libraries_on_the_same_rows(tmp_path: Path) -> None:
+    pytest.importorskip("lightgbm")
+    study = Study(tmp_path, Wanted(None, None, 3000), ("higgs",), bits=(2,), trees=3, leaves=7,
+                  peers=("lightgbm",))  # fmt: skip
+    written = run(EXPERIMENTS["full_size_peers"], study)
+    with written[0].open() as file:
+        found = list(csv.DictReader(file))
+    assert {row["system"] for row in found} >= {"LightGBM"}
+    assert all(float(row["test"]) > 0 and float(row["ms"]) > 0 for row in found)
