@@ -46,6 +46,8 @@ WAYS = {
     "2 bits / 2, hess 1/4, least 8": Way("sparse", 2, OneNoise(2.0, 0.25, 8.0)),
     "3 bits, hess 1/2": Way("sparse", 3, OneNoise(1.0, 0.5)),
     "3 bits / 2, hess 1/2": Way("sparse", 3, OneNoise(2.0, 0.5)),
+    "4 bits, hess 1": Way("sparse", 4, OneNoise(1.0, 1.0)),
+    "4 bits, hess 1/2": Way("sparse", 4, OneNoise(1.0, 0.5)),
     "subsample 0.5": Way("subsample", 4, subsample=0.5),
     "subsample 0.25": Way("subsample", 4, subsample=0.25),
     "GOSS 0.3 + 0.2": Way("GOSS", 4, Goss(0.3, 0.2)),
