@@ -75,6 +75,7 @@ nb::dict make_dtypes() {
   BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
   BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, by_subset);
   BG_RECORD(ForestSplit, threshold, feature, left, right, set);
+  BG_RECORD(DeviceColumn, address, stride, feature);
   return dtypes;
 }
 
@@ -143,12 +144,15 @@ void init_records(nb::module_& m) {
   BG_CONSTANT(FEATURE_BITS);
   BG_CONSTANT(SUBSET);
   BG_CONSTANT(MAGNITUDE_SHIFT);
+  BG_CONSTANT(MAGNITUDE_BUCKETS);
   BG_CONSTANT(SQUARED_ERROR_UNITS);
   BG_CONSTANT(THREADS);
   BG_CONSTANT(PARTITION_THREADS);
   BG_CONSTANT(BUILD_THREADS);
   BG_CONSTANT(WIDE_BUILD_THREADS);
   BG_CONSTANT(RANK_THREADS);
+  BG_CONSTANT(EDGE_THREADS);
+  BG_CONSTANT(RANK_SCRATCH);
   BG_CONSTANT(PARTITION_ROWS);
   BG_CONSTANT(FEATURES_PER_BLOCK);
   BG_CONSTANT(BIN_ROWS);

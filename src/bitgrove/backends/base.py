@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.constraints.rules import GainRules, SplitRules
+from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.kernels.plans import Records
 
 if TYPE_CHECKING:
     from bitgrove.backends.panel import Panel
     from bitgrove.data.binning import BinMapper
-    from bitgrove.data.row_ids import RowRuns
+    from bitgrove.data.sampling import KeepRule, Sample
     from bitgrove.distributed.comm import Comm
     from bitgrove.model.tree import Tree
     from bitgrove.objectives import Objective
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
-Sample = tuple[int, int]  # (key, threshold): a row is in iff row_hash(key, id) < threshold
 
 
 class BinnedMatrix(Protocol):
@@ -309,8 +309,16 @@ class Backend(Protocol):
     def frontier(self) -> Callable[..., Frontier]:
         """The class that keeps the books of a growing tree."""
 
-    def find_edges(self, columns: Sequence[NDArray[Any]], max_bin: int) -> list[F64]:
-        """At most max_bin - 1 increasing edges for each column of a sample; NaN is ignored."""
+    def send_columns(self, columns: Sequence[Any]) -> Sequence[Any]:
+        """The columns where the next two verbs read them best: on a device, if they fit there."""
+
+    def find_edges(
+        self, columns: Sequence[Any], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        """At most max_bin - 1 increasing edges for each column; NaN is ignored.
+
+        rows: those that are looked at; None: all.
+        """
 
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> Any:
         """A BinnedMatrix."""
@@ -333,6 +341,16 @@ class Backend(Protocol):
     def select_rows(self, runs: RowRuns, sample: Sample | None) -> Any:
         """Row list (int32, ascending) of the rows whose ids are in the sample; None: all rows."""
 
+    def count_importance(self, grad: Any, hess: Any, hess_share: float) -> I64:
+        """(2048,): how many sizes, as KeepRule has them, fall into each bucket of magnitudes."""
+
+    def keep_rows(self, grad: Any, hess: Any, rule: KeepRule, runs: RowRuns) -> OutputGradients:
+        """Of kept rows the gradients over the chance of being kept, of others zero.
+
+        hess None: one. The magnitudes are of the kept rows. The arrays are good until the
+        next call.
+        """
+
     def new_pool(self, matrix: Any, n_slots: int, half_bits: int) -> Any:
         """A HistogramPool."""
 
@@ -352,8 +370,10 @@ def make_targets(
     label: F64,
     weight: NDArray[np.float32] | None,
     group: I64 | None,
+    runs: RowRuns,
 ) -> Targets:
     """Labels, weights and the objective's tables, sent to the device."""
-    tables = tuple(backend.upload(table) for table in objective.tables(label, group))
+    ids = row_ids(runs) if objective.needs_row_ids else None
+    tables = tuple(backend.upload(table) for table in objective.tables(label, group, ids))
     labels = objective.output_labels(label)
     return Targets(backend.upload(labels), backend.upload(weight), tables)

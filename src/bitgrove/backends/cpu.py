@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.backends.base import (
     Gradients,
+    OutputGradients,
     PackedRows,
     RootSums,
     Rounding,
-    Sample,
     Targets,
     TreeInputs,
 )
@@ -28,10 +28,11 @@ from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
 from bitgrove.backends.panel import HostPanel
-from bitgrove.data.binning import BinMapper, cut_edges
+from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.distributed.comm import Comm
-from bitgrove.kernels.plans import MAGNITUDES, ROW_TYPES, Records, records
+from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
@@ -110,8 +111,15 @@ class CpuBackend:
             kept = self._buffers[name] = np.empty(shape, dtype=dtype)
         return kept
 
-    def find_edges(self, columns: Sequence[Array], max_bin: int) -> list[F64]:
-        return cut_edges(columns, max_bin)
+    def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
+        return columns
+
+    def find_edges(
+        self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        n_rows = len(columns[0]) if columns else 0
+        found, n_edges = _core.find_edges(list(columns), n_rows, rows, max_bin, self.n_threads)
+        return [edges[:n] for edges, n in zip(found, n_edges, strict=True)]
 
     def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> CpuMatrix:
         n_rows, n_features = len(columns[0]), len(columns)
@@ -182,10 +190,28 @@ class CpuBackend:
         n_selected = 0
         for run in runs:
             part = rows[n_selected : n_selected + run.end - run.begin]
-            n_found = _core.select_rows(sample[0], run.first, sample[1], part)
+            own = [None if a is None else a[run.rows] for a in (sample.ids, sample.limits)]
+            n_found = _core.select_rows(sample.key, run.first, sample.limit, part, *own)
             part[:n_found] += np.int32(run.begin)
             n_selected += n_found
         return rows[:n_selected]
+
+    def count_importance(self, grad: Array, hess: Array | None, hess_share: float) -> I64:
+        counts = np.zeros(MAGNITUDE_BUCKETS, dtype=np.int64)
+        _core.count_importance(grad, hess, hess_share, counts, self.n_threads)
+        return counts
+
+    def keep_rows(
+        self, grad: Array, hess: Array | None, rule: KeepRule, runs: RowRuns
+    ) -> OutputGradients:
+        names = ("kept grad", "kept hess")
+        kept = [self.buffer(name, grad.shape, np.float32) for name in names]
+        for run in runs:
+            part = None if hess is None else hess[run.rows]
+            out = (kept[0][run.rows], kept[1][run.rows])
+            how = _core.KeepRule(*rule, run.first)
+            _core.keep_rows(grad[run.rows], part, how, *out, self.n_threads)
+        return OutputGradients(*kept, _core.magnitudes(*kept, self.n_threads)[0])
 
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])

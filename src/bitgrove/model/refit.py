@@ -19,6 +19,7 @@ from bitgrove.constraints.given import directions
 from bitgrove.constraints.order import in_order
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.prediction_rows import rows_for_prediction
+from bitgrove.data.row_ids import number_rows, row_ids
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.predict import predict_leaves
@@ -54,8 +55,9 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     label = dataset.label
     assert label is not None, "make_objective refuses data without labels"
     weight = objective.row_weights(label, dataset.weight)
-    tables, labels = objective.tables(label, dataset.group), objective.output_labels(label)
-    n_total = int(comm.allreduce_sum(np.array([dataset.n_rows], dtype=np.int64))[0])
+    runs, n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
+    tables = objective.tables(label, dataset.group, row_ids(runs))
+    labels = objective.output_labels(label)
     if n_total == 0:
         raise DataError("refit: there are no rows")
     rows = rows_for_prediction(dataset, model.feature_names, model.encoder)
@@ -65,7 +67,8 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     for iteration in range(model.n_iterations):
         part = model[iteration : iteration + 1]
         leaves = predict_leaves(part.forest, rows, None)
-        grad, hess = objective.gradients(scores, labels, weight, tables)
+        drawn = objective.at(iteration, params.random_state)
+        grad, hess = drawn.gradients(scores, labels, weight, tables)
         for output, tree in enumerate(part.trees):
             mine = leaves[:, output]
             grads = _leaf_sums(grad[output], mine, tree, n_total, comm)

@@ -52,6 +52,8 @@ class Parameter:
     one_or_more: bool = False  # a single number stands for a list of one
     or_bool: bool = False  # True and False stand for 1 and 0
     affects_model: bool = True
+    # Values of other parameters, without which a value other than the default has no meaning.
+    only_with: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def objectives(self) -> tuple[str, ...]:

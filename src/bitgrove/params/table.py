@@ -103,6 +103,29 @@ class TrainParams:
     subsample_freq: int = _row("int", 1, SAMPLING,
         "Draw new rows every so many iterations; 0 turns row sampling off whatever `subsample` "
         "says. LightGBM `bagging_freq`, whose default is 0.", "bagging_freq", high=MANY)
+    data_sample_strategy: str = _row("choice", "bagging", SAMPLING,
+        "How rows are drawn: `bagging` draws `subsample` of them, all with the same chance. `mvs` "
+        "keeps rows with large gradients and some of the others, which count more: at the same "
+        "`subsample` it loses less accuracy. `goss` is LightGBM's rule for that. See variants.md. "
+        "XGBoost `sampling_method`, CatBoost `bootstrap_type`.", "sampling_method bootstrap_type",
+        choices=("bagging", "goss", "mvs"), synonyms={
+            "uniform": "bagging", "Bernoulli": "bagging", "gradient_based": "mvs", "MVS": "mvs",
+            "No": "bagging", None: "bagging"})
+    top_rate: float = _row("float", 0.2, SAMPLING,
+        "Part of the rows, those with the largest gradients, that `goss` keeps.",
+        high=1, only_with={"data_sample_strategy": "goss"})
+    other_rate: float = _row("float", 0.1, SAMPLING,
+        "Part of the rows that `goss` keeps among the others.",
+        high=1, only_with={"data_sample_strategy": "goss"})
+    bagging_by_query: bool = _row("bool", False, SAMPLING,
+        "Draw whole queries instead of rows.", only_with={"data_sample_strategy": "bagging"})
+    pos_bagging_fraction: float = _row("float", 1.0, SAMPLING,
+        "Part of the rows of class 1 each tree is grown on, instead of `subsample`; for two "
+        "classes.", "pos_subsample", high=1, low_open=True,
+        only_with={"data_sample_strategy": "bagging"})
+    neg_bagging_fraction: float = _row("float", 1.0, SAMPLING,
+        "Part of the rows of class 0. With few positives, 0.1 saves time and evens the classes.",
+        "neg_subsample", high=1, low_open=True, only_with={"data_sample_strategy": "bagging"})
     colsample_bytree: float = _row("float", 1.0, SAMPLING,
         "Part of the features each tree may split on. 0.3 to 0.8 helps with many correlated "
         "features and makes trees cheaper. LightGBM `feature_fraction`.",
@@ -146,6 +169,11 @@ class TrainParams:
         "Rows looked at to place the bin edges; all of them when the data has fewer. Raise it when "
         "rare values matter. LightGBM `bin_construct_sample_cnt`.",
         "bin_construct_sample_cnt subsample_for_bin", low=1, high=MANY)
+    max_cat_levels: int = _row("int", 64, CATEGORIES,
+        "Categories of more levels than this (or than `max_bin`) become numbers, statistics of the "
+        "label; those of fewer are split by subsets of levels. Raise it where levels matter in "
+        "other ways in different places and each has thousands of rows. CatBoost's "
+        "`one_hot_max_size` draws the same line.", low=1, high=255)
     cat_smooth: float = _row("float", 10.0, CATEGORIES,
         "Levels of a category are sorted by gradient / (hessian + `cat_smooth`): rare levels come "
         "to the middle and are split off last. As in LightGBM.")

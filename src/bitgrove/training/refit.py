@@ -30,13 +30,16 @@ def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> LeafSu
 
 def original_leaf_sums(
     work: TreeWork,
-    quantized: QuantizedGradients,
     gradients: OutputGradients,
+    largest: tuple[float, float],
     n_rows: int,
     comm: Comm,
 ) -> LeafSums:
-    """From the original gradients (hessian None: the count); n_rows are in the tree's leaves."""
-    exponents = [unit_exponent(top, n_rows) for top in quantized.largest]
+    """From the original gradients (hessian None: the count), of which these are the largest.
+
+    n_rows are in the tree's leaves, on all ranks.
+    """
+    exponents = [unit_exponent(top, n_rows) for top in largest]
     if gradients.hess is None:
         exponents[1] = 0
     to_integers = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))

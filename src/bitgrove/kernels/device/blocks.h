@@ -59,4 +59,18 @@ BG_FN PairSum<int64_t> shift_up(PairSum<int64_t> sum, int step) {
   return {__shfl_up_sync(ALL_LANES, sum.grad, step), __shfl_up_sync(ALL_LANES, sum.hess, step)};
 }
 
+// The sum over the threads up to and with this one; `partial` has room for one number per warp.
+BG_FN int64_t block_scan(int64_t value, int64_t* partial) {
+  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  for (int step = 1; step < WARP; step *= 2) {
+    const int64_t before = __shfl_up_sync(ALL_LANES, value, step);
+    if (lane >= step) value += before;
+  }
+  __syncthreads();
+  if (lane == WARP - 1) partial[warp] = value;
+  __syncthreads();
+  for (int w = 0; w < warp; ++w) value += partial[w];
+  return value;
+}
+
 }  // namespace bitgrove
