@@ -107,15 +107,19 @@ template <class Gain>
 BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, double add_hess,
                          const Node& node, const Gain& gain_of, int drawn, double least) {
   alignas(64) double gains[BINS_PER_FEATURE + LANES];
-  for (int b = 0; b < n_bins; ++b) {
+  const bool is_drawn = drawn != EVERY_CUT;
+  const int first = is_drawn ? drawn : 0, last = is_drawn ? std::min(drawn + 1, n_bins) : n_bins;
+  for (int b = first; b < last; ++b) {
     const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
     const double gr = node.grad - gl, hr = node.hess - hl;
     const bool allowed = (hl >= node.min_hess) & (hr >= node.min_hess);
     const double gain = gain_of(gl, hl, gr, hr);
     gains[b] = allowed ? gain : NO_GAIN;
   }
-  if (drawn != EVERY_CUT)
-    for (int b = 0; b < n_bins; ++b) gains[b] = b == drawn ? gains[b] : NO_GAIN;
+  if (is_drawn) {
+    const double gain = drawn < n_bins ? gains[drawn] : NO_GAIN;
+    return gain > least ? Candidate{gain, drawn} : Candidate{NO_GAIN, 0};
+  }
   for (int lane = 0; lane < LANES; ++lane) gains[n_bins + lane] = NO_GAIN;
   const double top = largest(gains, n_bins);
   if (!(top > least)) return {NO_GAIN, 0};
