@@ -217,6 +217,9 @@ class CpuBackend:
             _core.keep_rows(grad[run.rows], part, how, *out, self.n_threads)
         return OutputGradients(kept[0], kept[1], tops, counts)
 
+    def fade(self, scores: Array, start: Array, keep: float) -> None:
+        scores[:] = start + (scores - start) * keep
+
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])
         slot_bytes = -(-n_bins * half_bits // 4 // _CACHE_LINE) * _CACHE_LINE

@@ -51,6 +51,13 @@ class TrainParams:
         "validation data decide. LightGBM `num_iterations`, XGBoost `num_boost_round`.",
         "num_iterations num_iteration n_iter num_trees num_round num_rounds num_boost_round "
         "max_iter iterations", low=1, high=10**6)
+    boosting_type: str = _row("choice", "gbdt", CORE,
+        "How trees become a model: `gbdt` (each corrects the sum of all before it), `dart` (some "
+        "of them are dropped meanwhile), `rf` (a random forest: the mean of trees on drawn rows or "
+        "features). `goss` is short for `data_sample_strategy=\"goss\"`. See variants.md. XGBoost "
+        "`booster`.", "boosting boost booster", choices=("gbdt", "dart", "rf"),
+        synonyms={"gbrt": "gbdt", "gbtree": "gbdt", "random_forest": "rf", None: "gbdt"},
+        shorthands={"goss": {"boosting_type": "gbdt", "data_sample_strategy": "goss"}})
     learning_rate: float | tuple[float, ...] = _row("schedule", 0.1, CORE,
         "Each tree's values are multiplied by it. Smaller values generalise better and need more "
         "trees; try 0.02 to 0.2. A list has one value for each iteration, a function is asked for "
@@ -129,6 +136,21 @@ class TrainParams:
         "Part of the features each tree may split on. 0.3 to 0.8 helps with many correlated "
         "features and makes trees cheaper. LightGBM `feature_fraction`.",
         "feature_fraction sub_feature rsm", high=1, low_open=True)
+    drop_rate: float = _row("float", 0.1, SAMPLING,
+        "Chance of a tree to be dropped in an iteration of `dart`. XGBoost `rate_drop`.",
+        "rate_drop", high=1, only_with={"boosting_type": "dart"})
+    skip_drop: float = _row("float", 0.5, SAMPLING,
+        "Chance of an iteration of `dart` to drop nothing.",
+        high=1, only_with={"boosting_type": "dart"})
+    max_drop: int = _row("int", 50, SAMPLING,
+        "Most iterations whose trees are dropped at once; 0 and below: no limit.",
+        low=-MANY, high=MANY, only_with={"boosting_type": "dart"})
+    uniform_drop: bool = _row("bool", False, SAMPLING,
+        "Drop all trees with the same chance; False: those with larger weights more often.",
+        only_with={"boosting_type": "dart"})
+    xgboost_dart_mode: bool = _row("bool", False, SAMPLING,
+        "Weights of new and dropped trees as XGBoost has them (`normalize_type=\"tree\"`).",
+        only_with={"boosting_type": "dart"})
     max_bin: int = _row("int", 255, BINNING,
         "Most bins a feature's values are sorted into (missing values have their own). Fewer bins "
         "regularise slightly and train faster; 63 is often as accurate. CatBoost `border_count`.",

@@ -120,6 +120,9 @@ class ReferenceBackend:
         found = output_gradients(weighted[0], weighted[1], False)
         return found._replace(counts=np.stack([bucket_counts(v[kept]) for v in weighted]))
 
+    def fade(self, scores: F64, start: F64, keep: float) -> None:
+        scores[:] = start + (scores - start) * keep
+
     def new_pool(self, matrix: ReferenceMatrix, n_slots: int, half_bits: int) -> ReferencePool:
         n_bins = int(matrix.mapper.bin_offset[-1])
         storage = np.zeros((n_slots, n_bins, 2), dtype=np.int64)
