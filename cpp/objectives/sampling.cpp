@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "bindings/records.h"
 #include "bindings/rooms.h"
 #include "common/parallel.h"
 #include "objectives/gradients.h"
@@ -59,46 +60,38 @@ void count_importance(Vector<const float> grad, Optional<const float> hess, doub
   });
 }
 
-struct KeptRows {
-  const float *grad, *hess;
-  float *out_grad, *out_hess;
-  int64_t *grad_counts, *hess_counts;
-  uint32_t* tops;
-};
-
-void keep_block(const KeptRows& rows, const KeepRule& rule, int64_t begin, int64_t end) {
-  std::vector<int64_t> of_grad(MAGNITUDE_BUCKETS), of_hess(MAGNITUDE_BUCKETS);
-  for (int64_t i = begin; i < end; ++i) {
-    const double g = static_cast<double>(rows.grad[i]), h = hess_at(rows.hess, i);
-    const double weight = kept_weight(rule, g, h, i);
-    rows.out_grad[i] = to_gradient(g * weight);
-    rows.out_hess[i] = to_gradient(h * weight);
-    if (weight == 0.0) continue;
-    ++of_grad[magnitude_bits(rows.out_grad[i]) >> MAGNITUDE_SHIFT];
-    ++of_hess[magnitude_bits(rows.out_hess[i]) >> MAGNITUDE_SHIFT];
-  }
-  raise_top(rows.tops[0], largest_magnitude(rows.out_grad + begin, end - begin));
-  raise_top(rows.tops[1], largest_magnitude(rows.out_hess + begin, end - begin));
-  add_counts(of_grad, rows.grad_counts);
-  add_counts(of_hess, rows.hess_counts);
-}
-
 void keep_rows(Vector<const float> grad, Optional<const float> hess, const KeepRule& rule,
-               Vector<float> out_grad, Vector<float> out_hess, Vector<uint32_t> tops,
-               Matrix<int64_t> counts, int n_threads) {
+               Vector<float> out_grad, Vector<float> out_hess, int n_threads) {
   const int64_t n = grad.shape(0);
   require(!hess || static_cast<int64_t>(hess->shape(0)) == n, "grad and hess differ in length");
   for (const auto& out : {out_grad, out_hess})
     require(static_cast<int64_t>(out.shape(0)) == n, "gradients in and out differ in length");
-  require(tops.shape(0) == 2, "tops must have two entries");
-  require(counts.shape(0) == 2 && counts.shape(1) == MAGNITUDE_BUCKETS,
-          "counts must be two rows of an entry for each bucket");
-  const KeptRows rows{
-      grad.data(),   hess ? hess->data() : nullptr,     out_grad.data(), out_hess.data(),
-      counts.data(), counts.data() + MAGNITUDE_BUCKETS, tops.data()};
+  const float *grads = grad.data(), *hesses = hess ? hess->data() : nullptr;
+  float *kept_grad = out_grad.data(), *kept_hess = out_hess.data();
   nb::gil_scoped_release release;
-  parallel_rows(n, n_threads,
-                [&](int64_t begin, int64_t end) { keep_block(rows, rule, begin, end); });
+  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const double g = static_cast<double>(grads[i]), h = hess_at(hesses, i);
+      const double weight = kept_weight(rule, g, h, i);
+      kept_grad[i] = to_gradient(g * weight);
+      kept_hess[i] = to_gradient(h * weight);
+    }
+  });
+}
+
+RecordArray magnitudes(Vector<const float> grad, Vector<const float> hess, int n_threads) {
+  const int64_t n = grad.shape(0);
+  require(static_cast<int64_t>(hess.shape(0)) == n, "grad and hess differ in length");
+  std::vector<Magnitudes> all(1);
+  {
+    nb::gil_scoped_release release;
+    parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
+      Magnitudes mine{};
+      take_magnitudes(grad.data() + begin, hess.data() + begin, end - begin, mine);
+      add_magnitudes(all[0], mine);
+    });
+  }
+  return to_records(all);
 }
 
 }  // namespace
@@ -121,9 +114,9 @@ void init_sampling(nb::module_& m) {
         "counts"_a, "n_threads"_a,
         "How many sqrt(grad^2 + hess_share * hess^2) fall into each bucket of magnitudes.");
   m.def("keep_rows", &keep_rows, "grad"_a, "hess"_a.none(), "rule"_a, "out_grad"_a, "out_hess"_a,
-        "tops"_a, "counts"_a, "n_threads"_a,
-        "Gradients of the kept rows, divided by their chance to be kept, zero of the others. Adds "
-        "to tops and counts, which are those of the kept rows.");
+        "n_threads"_a,
+        "Gradients of the kept rows, divided by their chance to be kept, zero of the others.");
+  m.def("magnitudes", &magnitudes, "grad"_a, "hess"_a, "n_threads"_a, "One Magnitudes.");
 }
 
 }  // namespace bitgrove

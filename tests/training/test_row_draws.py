@@ -17,7 +17,7 @@ from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.params import resolve
 from bitgrove.training.booster import Booster
-from bitgrove.training.variants.rows_by_gradient import mean_magnitude, whole_from
+from bitgrove.training.variants.rows_by_gradient import whole_from
 from cases import signal, table
 
 F32 = NDArray[np.float32]
@@ -31,7 +31,7 @@ def booster_of(y: NDArray[Any], group: Any = None, **params: Any) -> Booster:
 
 def drawn(booster: Booster, grad: F32, hess: F32 | None, tree: int) -> tuple[F32, F32]:
     """What a tree sees of these gradients."""
-    found = booster.draws.draw(output_gradients(grad, hess, True), 0, tree)
+    found = booster.draws.draw(output_gradients(grad, hess), 0, tree)
     assert len(found.rows) == len(grad)
     return np.array(found.gradients.grad), np.array(found.gradients.hess)
 
@@ -47,13 +47,6 @@ def test_chances_add_up_to_the_share(sizes: list[float], share: float) -> None:
     whole = whole_from(bucket_counts(values), share * len(values))
     found = np.minimum(1.0, values / whole).sum()
     assert abs(found - share * len(values)) <= 0.13 * share * len(values)
-
-
-@given(sizes_of_rows)
-def test_mean_of_counted_values(sizes: list[float]) -> None:
-    values = np.array(sizes, dtype=np.float32)
-    mean = float(values.astype(np.float64).mean())
-    assert mean_magnitude(bucket_counts(values)) == pytest.approx(mean, rel=0.07)
 
 
 @pytest.mark.parametrize("has_hess", [False, True])

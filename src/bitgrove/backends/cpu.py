@@ -27,14 +27,17 @@ from bitgrove.backends.core_tree import CoreTree
 from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
-from bitgrove.data.binning import BinMapper, cut_edges
+from bitgrove.backends.panel import HostPanel
+from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
-from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, ROW_TYPES, Records
+from bitgrove.distributed.comm import Comm
+from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective
+from bitgrove.objectives.metrics import EvalSet
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
@@ -108,8 +111,15 @@ class CpuBackend:
             kept = self._buffers[name] = np.empty(shape, dtype=dtype)
         return kept
 
-    def find_edges(self, columns: Sequence[Array], max_bin: int) -> list[F64]:
-        return cut_edges(columns, max_bin)
+    def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
+        return columns
+
+    def find_edges(
+        self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        n_rows = len(columns[0]) if columns else 0
+        found, n_edges = _core.find_edges(list(columns), n_rows, rows, max_bin, self.n_threads)
+        return [edges[:n] for edges, n in zip(found, n_edges, strict=True)]
 
     def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> CpuMatrix:
         n_rows, n_features = len(columns[0]), len(columns)
@@ -126,17 +136,15 @@ class CpuBackend:
     def download(self, values: Any) -> Array:
         return np.asarray(values)
 
-    def gradients(
-        self, objective: Objective, scores: Array, targets: Targets, count_magnitudes: bool = False
-    ) -> Gradients:
+    def gradients(self, objective: Objective, scores: Array, targets: Targets) -> Gradients:
         if objective.family == "given":
-            return host_gradients(objective, scores, targets, count_magnitudes)
+            return host_gradients(objective, scores, targets)
         grad = self.buffer("grad", scores.shape, np.float32)
         hess = self.buffer("hess", scores.shape, np.float32)
-        tops = np.empty((len(scores), 2), dtype=np.uint32)
+        magnitudes = records(MAGNITUDES, len(scores))
         for part in loss_parts(objective, len(scores)):
             rows = slice(part.first, part.last)
-            _core.gradients(
+            magnitudes[rows] = _core.gradients(
                 loss=part.kernel,
                 scores=scores[rows],
                 label=targets.label_of(part.first),
@@ -145,29 +153,19 @@ class CpuBackend:
                 parameters=part.parameters,
                 grad=grad[rows],
                 hess=hess[rows],
-                tops=tops[rows],
                 n_threads=self.n_threads,
                 simd=self.simd,
             )
         kept = None if objective.constant_hessian(targets.weight) else hess
         if kept is None:
-            tops[:, 1] = 0
-        counts = self._counts(grad, kept) if count_magnitudes else None
-        return Gradients(grad, kept, tops, counts)
+            for name in ("hess_top", "hess_rows", "hess_logs"):
+                magnitudes[name] = 0
+        return Gradients(grad, kept, magnitudes)
 
     def residual_keys(self, scores: Array, label: Array) -> Array:
         keys = self.buffer("residual keys", scores.shape, np.uint32)
         _core.residual_keys(scores, label, keys, self.n_threads, self.simd)
         return keys
-
-    def _counts(self, grad: Array, hess: Array | None) -> I64:
-        counts = np.zeros((len(grad), 2, MAGNITUDE_BUCKETS), dtype=np.int64)
-        for side, values in enumerate((grad, () if hess is None else hess)):
-            for k, of_output in enumerate(values):
-                _core.count_magnitudes(
-                    values=of_output, counts=counts[k, side], n_threads=self.n_threads
-                )
-        return counts
 
     def quantize(
         self, grad: Array, hess: Array | None, rounding: Rounding, runs: RowRuns
@@ -208,14 +206,12 @@ class CpuBackend:
     ) -> OutputGradients:
         names = ("kept grad", "kept hess")
         kept = [self.buffer(name, grad.shape, np.float32) for name in names]
-        tops = np.zeros(2, dtype=np.uint32)
-        counts = np.zeros((2, MAGNITUDE_BUCKETS), dtype=np.int64)
         for run in runs:
             part = None if hess is None else hess[run.rows]
-            out = (kept[0][run.rows], kept[1][run.rows], tops, counts)
+            out = (kept[0][run.rows], kept[1][run.rows])
             how = _core.KeepRule(*rule, run.first)
             _core.keep_rows(grad[run.rows], part, how, *out, self.n_threads)
-        return OutputGradients(kept[0], kept[1], tops, counts)
+        return OutputGradients(*kept, _core.magnitudes(*kept, self.n_threads)[0])
 
     def fade(self, scores: Array, start: Array, keep: float) -> None:
         scores[:] = start + (scores - start) * keep
@@ -231,6 +227,9 @@ class CpuBackend:
 
     def add_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree) -> None:
         self.walk_tree(scores, matrix, tree, None)
+
+    def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> HostPanel:
+        return HostPanel(sets, comm, self.download, (self.n_threads, self.simd))
 
     def walk_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree, rows: Array | None) -> None:
         """add_tree, for all rows or the listed ones."""

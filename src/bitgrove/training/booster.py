@@ -8,7 +8,7 @@ which Comm it runs on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.selection import integer_weights
-from bitgrove.backends import Backend, BinnedMatrix, make_backend
+from bitgrove.backends import Backend, BinnedMatrix, give_back_memory, make_backend
 from bitgrove.backends.base import (
     Gradients,
     LeafRule,
@@ -44,7 +44,7 @@ from bitgrove.training.encoding import fit_encoder, with_agreed_levels
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
-from bitgrove.training.quantize import counts_magnitudes, quantize
+from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import (
     finish_tree,
     integer_leaf_sums,
@@ -153,10 +153,7 @@ class Booster:
         mine = iteration - self.n_before
         dropped = self._apply(self.boosting.drop(self.trees, mine))
         self.seen = self.boosting.seen_scores(self)
-        counted = counts_magnitudes(self.params) or self.draws.counts_magnitudes
-        self.gradients = gradients = self.backend.gradients(
-            self.objective, self.seen, self.targets, counted
-        )
+        self.gradients = gradients = self.backend.gradients(self.objective, self.seen, self.targets)
         grown = [
             self._add_tree(output, gradients.output(output), iteration)
             for output in range(self.objective.n_outputs)
@@ -308,12 +305,26 @@ def bin_training_set(
         return found
     encoder, columns = fit_encoder(dataset, params, first_gradients, runs, comm)
     n_levels = {} if encoder is None else encoder.n_levels
-    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, n_levels)
-    matrix = backend.bin_columns(columns, mapper)
-    matrix.prepare(mapper.with_missing(comm.allreduce_max(matrix.missing)))
+    matrix = _edges_and_bins(columns, backend, params, runs, comm, n_levels)
+    give_back_memory()  # of the values that were sent
+    matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
     if comm.size == 1 and (encoder is None or not encoder.statistics):
         dataset.binned[key] = (encoder, matrix)
     return encoder, matrix
+
+
+def _edges_and_bins(
+    columns: Sequence[Any],
+    backend: Backend,
+    params: TrainParams,
+    runs: RowRuns,
+    comm: Comm,
+    n_levels: Mapping[int, int],
+) -> BinnedMatrix:
+    columns = backend.send_columns(columns)
+    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, n_levels)
+    matrix: BinnedMatrix = backend.bin_columns(columns, mapper)
+    return matrix
 
 
 def _bin_like_reference(

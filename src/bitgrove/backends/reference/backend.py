@@ -22,15 +22,18 @@ from bitgrove.backends.base import (
     TreeInputs,
 )
 from bitgrove.backends.host_gradients import bucket_counts, host_gradients, output_gradients
+from bitgrove.backends.panel import HostPanel
 from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.backends.reference.edges import find_edges
 from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, ReferenceTree
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.data.sampling import KeepRule, Sample
+from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS, records
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective
+from bitgrove.objectives.metrics import EvalSet
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
@@ -43,8 +46,14 @@ class ReferenceBackend:
     pool_mb = 1024
     frontier = BestFirst
 
-    def find_edges(self, columns: Sequence[Array], max_bin: int) -> list[F64]:
-        return [find_edges(column, max_bin) for column in columns]
+    def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
+        return columns
+
+    def find_edges(
+        self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        sampled = columns if rows is None else [column[rows] for column in columns]
+        return [find_edges(column, max_bin) for column in sampled]
 
     def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> ReferenceMatrix:
         bins = np.empty((len(columns), len(columns[0])), dtype=np.uint8)
@@ -64,10 +73,8 @@ class ReferenceBackend:
     def download(self, values: Any) -> Array:
         return np.asarray(values)
 
-    def gradients(
-        self, objective: Objective, scores: F64, targets: Targets, count_magnitudes: bool = False
-    ) -> Gradients:
-        return host_gradients(objective, scores, targets, count_magnitudes)
+    def gradients(self, objective: Objective, scores: F64, targets: Targets) -> Gradients:
+        return host_gradients(objective, scores, targets)
 
     def residual_keys(self, scores: F64, label: F64) -> NDArray[np.uint32]:
         return float32_keys(numpy_to_gradient(label - scores))
@@ -114,11 +121,8 @@ class ReferenceBackend:
         noise = row_hash(rule.key, row_ids(runs)) >> np.uint64(11)
         kept = (sizes >= rule.whole) | (noise.astype(np.float64) * 2.0**-53 < chance)
         weight = np.divide(1.0, np.minimum(chance, 1.0), out=np.zeros_like(sizes), where=kept)
-        weighted = [
-            numpy_to_gradient(v.astype(np.float64) * weight) for v in (grad, _ones(grad, hess))
-        ]
-        found = output_gradients(weighted[0], weighted[1], False)
-        return found._replace(counts=np.stack([bucket_counts(v[kept]) for v in weighted]))
+        sides = (grad, _ones(grad, hess))
+        return output_gradients(*(numpy_to_gradient(v.astype(np.float64) * weight) for v in sides))
 
     def fade(self, scores: F64, start: F64, keep: float) -> None:
         scores[:] = start + (scores - start) * keep
@@ -133,6 +137,9 @@ class ReferenceBackend:
 
     def add_tree(self, scores: F64, matrix: ReferenceMatrix, tree: Tree) -> None:
         matrix.walk_tree(scores, tree, np.arange(matrix.n_rows))
+
+    def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> HostPanel:
+        return HostPanel(sets, comm, self.download)
 
 
 def _ones(grad: Array, hess: Array | None) -> Array:

@@ -40,17 +40,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   local.add_to(counts);
 }
 
-// Gradients of the kept rows over their chance to be kept, zero of the others; tops and counts are
-// those of the kept ones, of gradients and then of hessians.
+// Gradients of the kept rows over their chance to be kept, zero of the others; their magnitudes are
+// added up.
 extern "C" __global__ void __launch_bounds__(THREADS)
     keep_rows(const float* grad, const float* hess, double hess_share, double whole, double base,
               double slope, uint64_t key, uint64_t first_row, int64_t n_rows, float* out_grad,
-              float* out_hess, uint32_t* tops, int64_t* counts) {
+              float* out_hess, Magnitudes* magnitudes) {
   const KeepRule rule{hess_share, whole, base, slope, key, first_row};
-  __shared__ BlockCounts of_grad, of_hess;
-  of_grad.clear();
-  of_hess.clear();
-  uint32_t top_grad = 0, top_hess = 0;
+  Magnitudes mine{};
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows;
        i += step) {
@@ -59,15 +56,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const float kept_grad = to_gradient(g * weight), kept_hess = to_gradient(h * weight);
     out_grad[i] = kept_grad;
     out_hess[i] = kept_hess;
-    if (weight == 0.0) continue;
-    of_grad.add(kept_grad);
-    of_hess.add(kept_hess);
-    const uint32_t grad_bits = magnitude_bits(kept_grad), hess_bits = magnitude_bits(kept_hess);
-    top_grad = grad_bits > top_grad ? grad_bits : top_grad;
-    top_hess = hess_bits > top_hess ? hess_bits : top_hess;
+    take_magnitudes(kept_grad, kept_hess, mine);
   }
-  take_maximum(top_grad, tops);
-  take_maximum(top_hess, tops + 1);
-  of_grad.add_to(counts);
-  of_hess.add_to(counts + MAGNITUDE_BUCKETS);
+  add_magnitudes(magnitudes, mine);
 }

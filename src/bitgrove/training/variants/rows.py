@@ -49,7 +49,6 @@ class RowDraws(ABC):
     """One training's way of drawing rows."""
 
     name: ClassVar[str]
-    counts_magnitudes = False  # whether draw() needs the counts of the gradients
 
     def __init__(self, params: TrainParams, data: TrainingRows) -> None:
         self.params, self.data = params, data

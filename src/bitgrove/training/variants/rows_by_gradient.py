@@ -22,12 +22,12 @@ from bitgrove.data.sampling import KeepRule, keep_key
 from bitgrove.errors import ParameterError
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDE_SHIFT
 from bitgrove.params import TrainParams
-from bitgrove.training.quantize import largest_magnitudes
+from bitgrove.training.quantize import magnitudes_of
 from bitgrove.training.variants.rows import DrawnRows, RowDraws, TrainingRows
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
-# lambda, where gradients and hessians are measured by their means: between 0.01 and 1 nothing
+# lambda, where gradients and hessians are measured by what is typical of them: between 0.01 and 1 nothing
 # changed in trials; with 0, rows without gradient would never be counted.
 _HESS_SHARE = 0.1
 # The value in the middle of each bucket and the one where it begins; infinity is 2^128.
@@ -46,8 +46,6 @@ _MIDDLES, _STARTS = _values(_BITS | np.uint32(1 << (MAGNITUDE_SHIFT - 1))), _val
 
 class GradientDraws(RowDraws):
     """Keeps rows by a rule that its classes make of the counted sizes."""
-
-    counts_magnitudes = True
 
     def __init__(self, params: TrainParams, data: TrainingRows) -> None:
         super().__init__(params, data)
@@ -75,16 +73,14 @@ class GradientDraws(RowDraws):
         rows = data.backend.select_rows(data.runs, None)
         if self.share >= 1.0:
             return DrawnRows(rows, gradients)
-        tops = largest_magnitudes(gradients, data.comm)
-        assert gradients.counts is not None, "the gradients were made without counts"
-        means = [mean_magnitude(side) for side in data.comm.allreduce_sum(gradients.counts)]
-        ratio = means[0] if hess is None else means[0] / means[1] if means[1] > 0.0 else 0.0
+        sides = magnitudes_of(gradients, data.comm)
+        ratio = sides[0].typical / (1.0 if hess is None else sides[1].typical)
         hess_share = _HESS_SHARE * ratio * ratio
         counts = data.backend.count_importance(grad, hess, hess_share)
         chances = self.chances(data.comm.allreduce_sum(counts))
         rule = KeepRule(hess_share, *chances, keep_key(self.params.random_state, tree))
         kept = data.backend.keep_rows(grad, hess, rule, data.runs)
-        return DrawnRows(rows, kept, (tops[0], tops[1] if hess is not None else 1.0))
+        return DrawnRows(rows, kept, (sides[0].top, 1.0 if hess is None else sides[1].top))
 
 
 class Goss(GradientDraws):
@@ -132,12 +128,6 @@ class MinimalVariance(GradientDraws):
     def chances(self, counts: I64) -> tuple[float, float, float]:
         whole = whole_from(counts, self.share * int(counts.sum()))
         return whole, 0.0, 1.0 / whole
-
-
-def mean_magnitude(counts: I64) -> float:
-    """Of counted values, each taken as the middle of its bucket."""
-    n_values, found = int(counts.sum()), np.flatnonzero(counts)
-    return math.fsum(_MIDDLES[found] * counts[found]) / n_values if n_values else 0.0
 
 
 def whole_from(counts: I64, wanted: float) -> float:
