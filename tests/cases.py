@@ -285,9 +285,9 @@ def _values(objective: Any, weighted: bool = False, valid: bool = False, **more:
     return case
 
 
-def _pairwise() -> Case:
+def _ranking_by(objective: str) -> Case:
     case = _ranking()
-    case.params["objective"] = "rank:pairwise"
+    case.params["objective"] = objective
     return case
 
 
@@ -300,6 +300,12 @@ def _one_vs_all() -> Case:
 def _several_targets() -> Case:
     case = _values("mae")
     case.y = np.column_stack([case.y, 2 - case.y, np.floor(case.y)])
+    return case
+
+
+def _several_labels() -> Case:
+    case = _binary(3, n_estimators=4)
+    case.y = np.column_stack([case.y, case.X[:, 0] > 0.5, np.isnan(case.X[:, 3])]).astype(float)
     return case
 
 
@@ -358,9 +364,39 @@ CASES: dict[str, Callable[[], Case]] = {
     "poisson": lambda: _values("poisson", valid=True),
     "tweedie": lambda: _values("tweedie", weighted=True, gradient_scale="robust"),
     "one against all": _one_vs_all,
-    "ranking pairwise": _pairwise,
+    "ranking pairwise": lambda: _ranking_by("rank:pairwise"),
+    "ranking map": lambda: _ranking_by("rank:map"),
+    "ranking xendcg": lambda: _ranking_by("rank_xendcg"),
     "several targets": _several_targets,
+    "several labels": _several_labels,
     "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
+    "monotone": lambda: _binary(
+        3, monotone_constraints=[1, -1, 0, 1, 0, 0, 0], refit_leaves=False, reg_alpha=0.1
+    ),
+    "monotone intermediate": lambda: _values(
+        "regression",
+        monotone_constraints_method="intermediate",
+        num_leaves=31,
+        monotone_constraints=[1, -1, 0, 1, 0],
+        gradient_bits=3,
+    ),
+    "monotone quantile": lambda: _values(
+        "quantile", monotone_constraints=[1, -1, 0, 1, 0], path_smooth=2.0, n_estimators=4
+    ),
+    "interactions": lambda: _binary(
+        4, interaction_constraints=[[0, 1], [1, 2, 3]], colsample_bynode=0.6, colsample_bytree=0.9
+    ),
+    "rules together": lambda: _categories(
+        "multiclass",
+        n_estimators=3,
+        monotone_constraints=[0, 0, 0, 0, 1, -1],
+        path_smooth=5.0,
+        monotone_constraints_method="intermediate",
+        feature_contri=[1, 0.5, 1, 0.9, 1, 1],
+        extra_trees=True,
+        interaction_constraints=[[0, 1, 4], [2, 3, 4, 5]],
+        colsample_bynode=0.8,
+    ),
     "categories": lambda: _categories("regression", early_stopping_rounds=3, n_estimators=12),
     "categories binary sampled": lambda: _categories("binary", subsample=0.6, gradient_bits=2),
     "categories multiclass": lambda: _categories("multiclass", n_estimators=3, max_bin=50),

@@ -30,7 +30,7 @@ struct Loss {
   void (*gradients)(const GradientCall&);
 };
 
-std::vector<Loss> ranked_losses();
+std::vector<Loss> query_losses();
 
 inline uint32_t magnitude_bits(float x) {
   uint32_t bits;

@@ -23,7 +23,7 @@ from bitgrove.backends.base import (
     Targets,
     TreeInputs,
 )
-from bitgrove.backends.core_tree import CoreTree
+from bitgrove.backends.core_tree import CoreTree, core_frontier
 from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
@@ -96,7 +96,7 @@ class CpuBackend:
 
     name = "cpu"
     pool_mb = 1024
-    frontier = _core.Frontier
+    frontier = staticmethod(core_frontier)
 
     def __init__(self, n_jobs: int | None = None, packed: bool = True) -> None:
         self.n_threads = resolve_threads(n_jobs)
@@ -204,14 +204,15 @@ class CpuBackend:
     def keep_rows(
         self, grad: Array, hess: Array | None, rule: KeepRule, runs: RowRuns
     ) -> OutputGradients:
-        names = ("kept grad", "kept hess")
-        kept = [self.buffer(name, grad.shape, np.float32) for name in names]
+        kept_grad = self.buffer("kept grad", grad.shape, np.float32)
+        kept_hess = self.buffer("kept hess", grad.shape, np.float32)
         for run in runs:
             part = None if hess is None else hess[run.rows]
-            out = (kept[0][run.rows], kept[1][run.rows])
+            out = (kept_grad[run.rows], kept_hess[run.rows])
             how = _core.KeepRule(*rule, run.first)
             _core.keep_rows(grad[run.rows], part, how, *out, self.n_threads)
-        return OutputGradients(*kept, _core.magnitudes(*kept, self.n_threads)[0])
+        magnitudes = _core.magnitudes(kept_grad, kept_hess, self.n_threads)[0]
+        return OutputGradients(kept_grad, kept_hess, magnitudes)
 
     def fade(self, scores: Array, start: Array, keep: float) -> None:
         scores[:] = start + (scores - start) * keep
@@ -253,11 +254,11 @@ class CpuTreeWork(CoreTree):
         self.root = RootSums(
             int(sums["grad"][0]), int(sums["hess"][0]), n_active, n_rows - n_active
         )
-        self._verbs = self._verbs_on(pool, inputs.allowed)
+        self._verbs = self._verbs_on(pool, inputs.limits_features)
 
-    def _verbs_on(self, pool: Any, allowed: NDArray[np.uint8]) -> _core.CpuTree:
+    def _verbs_on(self, pool: Any, by_node: bool) -> _core.CpuTree:
         matrix, inputs, backend = pool.matrix, self._inputs, self._backend
-        mapper = matrix.mapper
+        mapper, rules = matrix.mapper, inputs.split_rules
         return _core.CpuTree(
             pool=pool.storage,
             layout=matrix.layout,
@@ -268,9 +269,10 @@ class CpuTreeWork(CoreTree):
             packed_rows=inputs.packed.values,
             bin_offset=mapper.bin_offset,
             has_missing=mapper.has_missing,
-            allowed=allowed,
+            allowed=inputs.allowed,
             categorical=mapper.categorical,
             rules=_core.GainRules(**inputs.rules._asdict()),
+            split_rules=None if rules is None else _core.SplitRules(**rules._asdict()),
             packed=pool.packed,
             n_threads=backend.n_threads,
             simd=backend.simd,

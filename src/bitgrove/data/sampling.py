@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bitgrove.arithmetic.exact_math import hash_key, longer_key, mix64
 from bitgrove.params import TrainParams
 
-_ROWS, _FEATURES, _ROUNDING, _KEPT, _DROPPED = 2, 3, 4, 7, 8
+_ROWS, _FEATURES, _ROUNDING, _KEPT, _DROPPED, _NODES = 2, 3, 4, 7, 8, 15
 
 
 class Sample(NamedTuple):
@@ -47,6 +47,11 @@ def _purpose_key(seed: int, purpose: int) -> int:
 def rounding_key(seed: int, tree: int) -> int:
     """Key of a tree's rounding noise."""
     return longer_key(_purpose_key(seed, _ROUNDING), tree)
+
+
+def node_key(seed: int, tree: int) -> int:
+    """Key of what the nodes of a tree draw."""
+    return longer_key(_purpose_key(seed, _NODES), tree)
 
 
 def row_sample(params: TrainParams, iteration: int) -> Sample | None:

@@ -50,7 +50,7 @@ _switch("grow_policy", XGBOOST, _one_of("lossguide", "Lossguide", None),
 _switch("num_parallel_tree", XGBOOST, _one_of(1, None))
 _switch("missing", XGBOOST, _nothing_or_nan, "give missing values as NaN")
 _switch("use_missing", LIGHTGBM, _one_of(True, None))
-_switch("zero_as_missing linear_tree extra_trees", LIGHTGBM, _one_of(False, None))
+_switch("zero_as_missing linear_tree", LIGHTGBM, _one_of(False, None))
 _switch("use_quantized_grad stochastic_rounding", LIGHTGBM, _one_of(True, None),
         "see gradient_bits and rounding")  # fmt: skip
 _switch(
@@ -78,12 +78,11 @@ def _elsewhere(names: str, whose: str, instead: str = "") -> None:
     _ELSEWHERE.update(dict.fromkeys(names.split(), (whose, instead)))
 
 
-_elsewhere("interaction_constraints monotone_constraints", BOTH)
 _elsewhere(
-    "monotone_constraints_method monotone_penalty path_smooth feature_contri "
+    "monotone_penalty "
     "forcedsplits_filename forcedbins_filename max_bin_by_feature min_data_in_bin "
     "linear_lambda refit_decay_rate cegb_tradeoff cegb_penalty_split "
-    "cegb_penalty_feature_lazy cegb_penalty_feature_coupled feature_fraction_bynode auc_mu_weights",
+    "cegb_penalty_feature_lazy cegb_penalty_feature_coupled auc_mu_weights",
     LIGHTGBM,
 )
 _elsewhere("num_grad_quant_bins", LIGHTGBM, "gradient_bits: b bits are its 2^b - 2")
@@ -91,7 +90,7 @@ _elsewhere("machines num_machines local_listen_port machine_list_filename", LIGH
            "ranks come from MPI or Dask")  # fmt: skip
 _elsewhere("gpu_platform_id gpu_device_id num_gpu gpu_use_dp", LIGHTGBM, "device='cuda:1'")
 _elsewhere("eval_at ndcg_eval_at ndcg_at", LIGHTGBM, "eval_metric=['ndcg@5', 'ndcg@10']")
-_elsewhere("colsample_bylevel colsample_bynode feature_weights", XGBOOST,
+_elsewhere("colsample_bylevel feature_weights", XGBOOST,
            "colsample_bytree samples features")  # fmt: skip
 _elsewhere("one_drop sample_type normalize_type", XGBOOST, "uniform_drop and xgboost_dart_mode")
 _elsewhere("multi_strategy", XGBOOST)

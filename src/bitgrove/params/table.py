@@ -30,6 +30,7 @@ def _default_metrics() -> str:
 CORE, SHAPE, SAMPLING = "Core", "Tree shape and regularization", "Sampling"
 BINNING, QUANTIZED, OBJECTIVE = "Binning", "Quantized training", "Objective details"
 EVALUATION, EXECUTION = "Evaluation and early stopping", "Execution"
+CONSTRAINTS = "Constraints"
 CATEGORIES, DISTRIBUTED = "Categories", "Several ranks"
 
 
@@ -136,6 +137,14 @@ class TrainParams:
         "Part of the features each tree may split on. 0.3 to 0.8 helps with many correlated "
         "features and makes trees cheaper. LightGBM `feature_fraction`.",
         "feature_fraction sub_feature rsm", high=1, low_open=True)
+    colsample_bynode: float = _row("float", 1.0, SAMPLING,
+        "Part of a tree's features that each node may split on, drawn anew for every node. "
+        "LightGBM `feature_fraction_bynode`; scikit-learn's `max_features`.",
+        "feature_fraction_bynode sub_feature_bynode max_features", high=1, low_open=True)
+    extra_trees: bool = _row("bool", False, SAMPLING,
+        "Look at one threshold only of each feature at each node, drawn at random: trees that are "
+        "quicker to grow, and less alike. Categories are searched as always. As in LightGBM.",
+        "extra_tree")
     drop_rate: float = _row("float", 0.1, SAMPLING,
         "Chance of a tree to be dropped in an iteration of `dart`. XGBoost `rate_drop`.",
         "rate_drop", high=1, only_with={"boosting_type": "dart"})
@@ -151,6 +160,29 @@ class TrainParams:
     xgboost_dart_mode: bool = _row("bool", False, SAMPLING,
         "Weights of new and dropped trees as XGBoost has them (`normalize_type=\"tree\"`).",
         only_with={"boosting_type": "dart"})
+    monotone_constraints: tuple[Any, ...] | None = _row("directions", None, CONSTRAINTS,
+        "1 where predictions may only rise with a feature, -1 where they may only fall, 0 where "
+        "they may do both: for all features in their order, or by name for some. Holds for "
+        "every pair of rows that differ in that feature alone. See constraints.md.",
+        "mc monotone_constraint monotonic_cst", optional=True)
+    monotone_constraints_method: str = _row("choice", "basic", CONSTRAINTS,
+        "`basic` puts both sides of a split apart at the middle of their outputs, for good. "
+        "`intermediate` bounds a leaf by the leaves beside it alone: it fits closer, and takes "
+        "longer, since each split changes the bounds of others. LightGBM's names.",
+        "monotone_constraining_method mc_method", choices=("basic", "intermediate"))
+    interaction_constraints: str | tuple[Any, ...] | None = _row("groups", None, CONSTRAINTS,
+        "Groups of features that may follow each other from the root to a leaf: "
+        "`[[0, 1], [\"age\", \"income\"]]`. Features that no group names are one more group, as "
+        "in scikit-learn. `\"no_interactions\"`: one feature per path, an additive model.",
+        "interaction_cst", optional=True)
+    path_smooth: float = _row("float", 0.0, CONSTRAINTS,
+        "Draws the output of a leaf of n rows towards its parent's, which counts `path_smooth` "
+        "rows: (n * output + path_smooth * parent) / (n + path_smooth). Helps small leaves. As in "
+        "LightGBM.")
+    feature_contri: tuple[float, ...] | None = _row("floats", None, CONSTRAINTS,
+        "What each feature's gains are multiplied by: below 1, the feature is split on less "
+        "readily; 0 never. LightGBM's name.",
+        "feature_contrib fc fp feature_penalty", optional=True)
     max_bin: int = _row("int", 255, BINNING,
         "Most bins a feature's values are sorted into (missing values have their own). Fewer bins "
         "regularise slightly and train faster; 63 is often as accurate. CatBoost `border_count`.",
@@ -159,6 +191,11 @@ class TrainParams:
         "Rows looked at to place the bin edges; all of them when the data has fewer. Raise it when "
         "rare values matter. LightGBM `bin_construct_sample_cnt`.",
         "bin_construct_sample_cnt subsample_for_bin", low=1, high=MANY)
+    max_cat_levels: int = _row("int", 64, CATEGORIES,
+        "Categories of more levels than this (or than `max_bin`) become numbers, statistics of the "
+        "label; those of fewer are split by subsets of levels. Raise it where levels matter in "
+        "other ways in different places and each has thousands of rows. CatBoost's "
+        "`one_hot_max_size` draws the same line.", low=1, high=255)
     cat_smooth: float = _row("float", 10.0, CATEGORIES,
         "Levels of a category are sorted by gradient / (hessian + `cat_smooth`): rare levels come "
         "to the middle and are split off last. As in LightGBM.")

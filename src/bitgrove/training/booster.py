@@ -24,12 +24,13 @@ from bitgrove.backends.base import (
     TreeWork,
     make_targets,
 )
+from bitgrove.constraints.given import column_rules, features_of
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.row_ids import RowRuns, number_rows
-from bitgrove.data.sampling import feature_sample, rounding_key
+from bitgrove.data.sampling import feature_sample, node_key, rounding_key
 from bitgrove.data.statistics import FirstGradients
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm, SoloComm
@@ -40,7 +41,7 @@ from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
 from bitgrove.training.continuing import check_continues, raw_scores, shared_model
-from bitgrove.training.encoding import fit_encoder, with_agreed_levels
+from bitgrove.training.encoding import fit_encoder, many_levels, with_agreed_levels
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
@@ -50,6 +51,8 @@ from bitgrove.training.refit import (
     integer_leaf_sums,
     original_leaf_sums,
     residual_quantiles,
+    smoothed,
+    within_bounds,
 )
 from bitgrove.training.variants import make_boosting, make_draws
 from bitgrove.training.variants.boosting import ScoreChange
@@ -106,7 +109,7 @@ class Booster:
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
-        self.targets = make_targets(self.backend, self.objective, label, weight, group)
+        self.targets = make_targets(self.backend, self.objective, label, weight, group, self.runs)
         self.init_model = shared_model(init_model, comm, "init_model")
         if self.init_model is None:
             self.base_score = base_scores(params, self.objective, dataset, weight, comm)
@@ -117,6 +120,7 @@ class Booster:
         self.encoder, self.matrix = bin_training_set(
             dataset, self.backend, params, comm, self.runs, self._first_gradients
         )
+        rules = column_rules(params, features_of(dataset, self.encoder))
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -128,7 +132,7 @@ class Booster:
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
         self.draws = make_draws(params, rows)
         self.boosting = make_boosting(self)
-        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
+        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, rules)
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
@@ -153,7 +157,8 @@ class Booster:
         mine = iteration - self.n_before
         dropped = self._apply(self.boosting.drop(self.trees, mine))
         self.seen = self.boosting.seen_scores(self)
-        self.gradients = gradients = self.backend.gradients(self.objective, self.seen, self.targets)
+        objective = self.objective.at(iteration, self.params.random_state)
+        self.gradients = gradients = self.backend.gradients(objective, self.seen, self.targets)
         grown = [
             self._add_tree(output, gradients.output(output), iteration)
             for output in range(self.objective.n_outputs)
@@ -177,7 +182,8 @@ class Booster:
         drawn = self.draws.draw(gradients, iteration, number)
         quantized = quantize(backend, drawn.gradients, params, key, self.runs, self.comm, unit)
         n_columns = self.matrix.mapper.n_features
-        seen = TreeSample(drawn.rows, feature_sample(params, number, n_columns))
+        allowed = feature_sample(params, number, n_columns)
+        seen = TreeSample(drawn.rows, allowed, node_key(params.random_state, number))
         widths = WidthPlan(quantized, self.n_total)
         grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
         level = self.objective.output(output).leaf_level
@@ -192,6 +198,9 @@ class Booster:
         if level is not None:
             found = self._quantiles(output, work, len(hess), level)
             values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
+        elif params.path_smooth > 0.0:
+            values = smoothed(grown, sums, rule, params.path_smooth)
+        values = within_bounds(grown, values, rule.learning_rate)
         values = self.guards.bounded(values, rule.learning_rate)
         tree = finish_tree(grown, values, hess)
         keep = self.boosting.keep(iteration - self.n_before)
@@ -293,13 +302,14 @@ def bin_training_set(
     nor for categories of many levels, which need first_gradients.
     """
     # Statistics of many levels are made of a Dataset's own labels, so they cannot be shared.
-    has_statistics = any(len(v) > params.max_bin for v in dataset.levels.values())
-    if dataset.reference is not None and not has_statistics:
+    origin = dataset.reference
+    if origin is not None and not any(many_levels(d, params) for d in (dataset, origin)):
         if comm.size > 1:
             raise DataError("reference: a shard of several ranks cannot have one")
         return _bin_like_reference(dataset, backend, params)
     require_device(dataset.device, backend.name)
-    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
+    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state,
+           params.max_cat_levels)  # fmt: skip
     if comm.size == 1 and key in dataset.binned:
         found: tuple[Encoder | None, BinnedMatrix] = dataset.binned[key]
         return found

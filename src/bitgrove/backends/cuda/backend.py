@@ -21,6 +21,7 @@ from bitgrove.backends.base import (
     Targets,
     TreeInputs,
 )
+from bitgrove.backends.core_tree import core_frontier
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.binning import bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
@@ -55,7 +56,7 @@ _MOST_BINS = 257  # of a feature, as the histogram pool counts them
 
 
 class CudaBackend:
-    frontier = _core.Frontier
+    frontier = staticmethod(core_frontier)
 
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)
@@ -145,7 +146,7 @@ class CudaBackend:
         label = targets.label_of(first)
         data = [address_of(a) for a in (scores[first], label, targets.weight)]
         to = [address_of(grad[first]), address_of(None if hess is None else hess[first])]
-        if family == "ranked":
+        if family in ("ranked", "listwise"):  # a block for each query
             file, threads = "ranking", _C["RANK_THREADS"]
             grid = (len(targets.tables[0]) - 1, 1)
             args = (*data, *map(address_of, targets.tables), *self._rank_scratch(n_rows), *to)
@@ -183,9 +184,9 @@ class CudaBackend:
         return keys
 
     def _rank_scratch(self, n_rows: int) -> tuple[int, int]:
-        """Addresses of room for the row and the sums of each rank."""
+        """Addresses of room for the row of each rank, and for sums."""
         order = self.device.memory.scratch("order", n_rows, np.int32)
-        sums = self.device.memory.scratch("rank sums", 2 * n_rows, np.int64)
+        sums = self.device.memory.scratch("rank sums", _C["RANK_SCRATCH"] * n_rows, np.int64)
         return address_of(order), address_of(sums)
 
     @on_device

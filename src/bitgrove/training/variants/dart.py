@@ -28,6 +28,7 @@ class Dart(Boosting):
         self._params, self._n_before = booster.params, booster.n_before
         self._weights: list[float] = []  # of the iterations so far
         self._dropped: list[int] = []  # iterations of this training
+        self._rate = self._left = 1.0  # of the new trees, and of what was dropped
 
     def drop(self, trees: Sequence[Tree], iteration: int) -> list[ScoreChange]:
         self._dropped = self._drawn(iteration)
@@ -37,22 +38,18 @@ class Dart(Boosting):
         ]
 
     def rate(self, learning_rate: float, iteration: int) -> float:
-        """As large as the dropped trees' share that they lose, so that the sum stays in scale."""
-        n_dropped = len(self._dropped)
+        """A new tree gets about the share that the dropped ones lose: the sum stays in scale."""
+        n_dropped, one = len(self._dropped), 1.0
         if self._params.xgboost_dart_mode:
-            one = learning_rate
-            found = one / (one + n_dropped) if n_dropped else one
-        else:
-            one = 1.0
-            found = learning_rate / (1.0 + n_dropped)
-        if iteration == len(self._weights):  # the first output's tree
-            for i in self._dropped:
-                self._weights[i] *= n_dropped / (n_dropped + one)
-            self._weights.append(found)
-            self._left = n_dropped / (n_dropped + one)
-        return found
+            one = learning_rate if n_dropped else 1.0
+        self._left = n_dropped / (n_dropped + one)
+        self._rate = learning_rate / (n_dropped + one)
+        return self._rate
 
     def settle(self, trees: list[Tree]) -> list[ScoreChange]:
+        for i in self._dropped:
+            self._weights[i] *= self._left
+        self._weights.append(self._rate)
         changes = []
         for place in self._places():
             trees[place] = times(trees[place], self._left)

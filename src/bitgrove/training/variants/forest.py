@@ -28,7 +28,8 @@ class Forest(Boosting):
     def __init__(self, booster: Booster) -> None:
         super().__init__(booster)
         params = booster.params
-        if not booster.draws.is_random and params.colsample_bytree >= 1.0:
+        share = params.colsample_bytree * params.colsample_bynode
+        if not booster.draws.is_random and share >= 1.0 and not params.extra_trees:
             raise ParameterError(
                 "boosting_type='rf': its trees would be equal; give subsample or colsample_bytree "
                 "a value below 1"

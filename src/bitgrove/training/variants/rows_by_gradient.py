@@ -27,8 +27,8 @@ from bitgrove.training.variants.rows import DrawnRows, RowDraws, TrainingRows
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
-# lambda, where gradients and hessians are measured by what is typical of them: between 0.01 and 1 nothing
-# changed in trials; with 0, rows without gradient would never be counted.
+# lambda, where gradients and hessians are measured by what is typical of them: between 0.01 and 1
+# nothing changed in trials; with 0, rows without gradient would never be counted.
 _HESS_SHARE = 0.1
 # The value in the middle of each bucket and the one where it begins; infinity is 2^128.
 _BITS = np.arange(MAGNITUDE_BUCKETS, dtype=np.uint32) << np.uint32(MAGNITUDE_SHIFT)
