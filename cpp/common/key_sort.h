@@ -44,10 +44,16 @@ void sort_within_digits(Key* keys, int64_t n, Key least, int rest) {
 template <class Key>
 void sort_keys(Key* keys, Key* other, int64_t n) {
   if (n < LEAST_KEYS_FOR_DIGITS) return std::sort(keys, keys + n);
-  const auto [low, high] = std::minmax_element(keys, keys + n);
-  const Key least = *low, range = *high - least;
-  if (range == 0) return;
-  const int rest = std::max(0, static_cast<int>(std::bit_width(range)) - SORT_BITS);
+  Key least = 0;
+  int rest = 0;
+  if constexpr (sizeof(Key) * 8 > SORT_BITS) {
+    Key most = least = keys[0];
+    for (int64_t i = 1; i < n; ++i) {
+      least = std::min(least, keys[i]);
+      most = std::max(most, keys[i]);
+    }
+    rest = std::max(0, static_cast<int>(std::bit_width(most - least)) - SORT_BITS);
+  }
   int32_t counts[SORT_PASSES][SORT_DIGITS] = {};
   for (int64_t i = 0; i < n; ++i) {
     const Key key = (keys[i] - least) >> rest;
