@@ -16,6 +16,8 @@ NB_MODULE(_core, m) {
   init_tile_layout(m);
   init_gradients(m);
   init_quantize(m);
+  init_metrics(m);
+  init_order(m);
   init_tree(m);
   init_messages(m);
   init_partition(m);

@@ -1,9 +1,10 @@
-// Sorts unsigned integers: three passes over their highest digits, then what is left.
+// Sorts by unsigned integers: three passes over their highest digits, then what is left.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace bitgrove {
@@ -16,61 +17,63 @@ constexpr int SORT_BITS = SORT_PASSES * SORT_DIGIT_BITS;
 constexpr int64_t LEAST_KEYS_FOR_DIGITS = 512;
 constexpr int64_t MOST_KEYS_TO_INSERT = 32;
 
-// One stable pass by the digit at `shift` of key - least.
-template <class Key>
-void sort_by_digit(const Key* from, Key* to, int64_t n, Key least, int shift, int32_t* place) {
-  for (int64_t i = 0; i < n; ++i)
-    to[place[(from[i] - least) >> shift & (SORT_DIGITS - 1)]++] = from[i];
-}
+struct ItselfAsKey {
+  template <class Key>
+  Key operator()(Key key) const {
+    return key;
+  }
+};
 
-// What is left when keys are in the order of their digits, which are those above `rest` bits.
-template <class Key>
-void sort_within_digits(Key* keys, int64_t n, Key least, int rest) {
+// What is left when items are in the order of their digits, which are those above `rest` bits.
+template <class Item, class Key, class KeyOf>
+void sort_within_digits(Item* items, int64_t n, KeyOf key_of, Key least, int rest) {
+  const auto less = [&](const Item& a, const Item& b) { return key_of(a) < key_of(b); };
   for (int64_t begin = 0, end; begin < n; begin = end) {
-    const Key digits = (keys[begin] - least) >> rest;
-    for (end = begin + 1; end < n && (keys[end] - least) >> rest == digits; ++end) {
+    const auto digits = (key_of(items[begin]) - least) >> rest;
+    for (end = begin + 1; end < n && (key_of(items[end]) - least) >> rest == digits; ++end) {
       if (end - begin >= MOST_KEYS_TO_INSERT) continue;
-      const Key key = keys[end];
+      const Item item = items[end];
       int64_t at = end;
-      for (; at > begin && keys[at - 1] > key; --at) keys[at] = keys[at - 1];
-      keys[at] = key;
+      for (; at > begin && less(item, items[at - 1]); --at) items[at] = items[at - 1];
+      items[at] = item;
     }
-    if (end - begin > MOST_KEYS_TO_INSERT) std::sort(keys + begin, keys + end);
+    if (end - begin > MOST_KEYS_TO_INSERT) std::sort(items + begin, items + end, less);
   }
 }
 
-// Sorts keys, with room for as many in `other`. The digits are the highest of the range that the
-// keys really have; keys that are equal in them are few, and compared.
-template <class Key>
-void sort_keys(Key* keys, Key* other, int64_t n) {
-  if (n < LEAST_KEYS_FOR_DIGITS) return std::sort(keys, keys + n);
+// Sorts items by their keys, with room for as many in `other`. The digits are the highest of the
+// range that the keys really have; items that are equal in them are few, and compared.
+template <class Item, class KeyOf = ItselfAsKey>
+void sort_keys(Item* items, Item* other, int64_t n, KeyOf key_of = {}) {
+  using Key = std::decay_t<decltype(key_of(*items))>;
+  const auto less = [&](const Item& a, const Item& b) { return key_of(a) < key_of(b); };
+  if (n < LEAST_KEYS_FOR_DIGITS) return std::sort(items, items + n, less);
   Key least = 0;
   int rest = 0;
   if constexpr (sizeof(Key) * 8 > SORT_BITS) {
-    Key most = least = keys[0];
+    Key most = least = key_of(items[0]);
     for (int64_t i = 1; i < n; ++i) {
-      least = std::min(least, keys[i]);
-      most = std::max(most, keys[i]);
+      least = std::min(least, key_of(items[i]));
+      most = std::max(most, key_of(items[i]));
     }
     rest = std::max(0, static_cast<int>(std::bit_width(most - least)) - SORT_BITS);
   }
+  const auto digit = [&](const Item& item, int pass) {
+    return (key_of(item) - least) >> (rest + pass * SORT_DIGIT_BITS) & (SORT_DIGITS - 1);
+  };
   int32_t counts[SORT_PASSES][SORT_DIGITS] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    const Key key = (keys[i] - least) >> rest;
-    for (int p = 0; p < SORT_PASSES; ++p)
-      ++counts[p][key >> (p * SORT_DIGIT_BITS) & (SORT_DIGITS - 1)];
-  }
-  Key *from = keys, *to = other;
+  for (int64_t i = 0; i < n; ++i)
+    for (int p = 0; p < SORT_PASSES; ++p) ++counts[p][digit(items[i], p)];
+  Item *from = items, *to = other;
   for (int p = 0; p < SORT_PASSES; ++p) {
-    int32_t* count = counts[p];
-    if (*std::max_element(count, count + SORT_DIGITS) == n) continue;
-    for (int32_t d = 0, before = 0; d < SORT_DIGITS; ++d) before += std::exchange(count[d], before);
-    sort_by_digit(from, to, n, least, rest + p * SORT_DIGIT_BITS, count);
+    int32_t* place = counts[p];
+    if (*std::max_element(place, place + SORT_DIGITS) == n) continue;
+    for (int32_t d = 0, before = 0; d < SORT_DIGITS; ++d) before += std::exchange(place[d], before);
+    for (int64_t i = 0; i < n; ++i) to[place[digit(from[i], p)]++] = from[i];
     std::swap(from, to);
   }
-  if (from != keys) std::copy_n(from, n, keys);
-  if (rest == 0) return;
-  sort_within_digits(keys, n, least, rest);
+  if (from != items) std::copy_n(from, n, items);
+  if (rest > 0) sort_within_digits(items, n, key_of, least, rest);
 }
 
 }  // namespace bitgrove

@@ -89,8 +89,9 @@ void ranked(const GradientCall& call) {
                       call.grad + begin,
                       call.hess + begin};
     lambdas_of<LossOf>(query, tables, call.parameters, order, sums);
-    raise_top(call.tops[0], largest_magnitude(query.grad, n_rows));
-    raise_top(call.tops[1], largest_magnitude(query.hess, n_rows));
+    Magnitudes mine{};
+    take_magnitudes(query.grad, query.hess, n_rows, mine);
+    add_magnitudes(*call.magnitudes, mine);
   });
 }
 

@@ -27,13 +27,16 @@ from bitgrove.backends.core_tree import CoreTree
 from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
+from bitgrove.backends.panel import HostPanel
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, ROW_TYPES, Records
+from bitgrove.distributed.comm import Comm
+from bitgrove.kernels.plans import MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective
+from bitgrove.objectives.metrics import EvalSet
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
@@ -132,17 +135,15 @@ class CpuBackend:
     def download(self, values: Any) -> Array:
         return np.asarray(values)
 
-    def gradients(
-        self, objective: Objective, scores: Array, targets: Targets, count_magnitudes: bool = False
-    ) -> Gradients:
+    def gradients(self, objective: Objective, scores: Array, targets: Targets) -> Gradients:
         if objective.family == "given":
-            return host_gradients(objective, scores, targets, count_magnitudes)
+            return host_gradients(objective, scores, targets)
         grad = self.buffer("grad", scores.shape, np.float32)
         hess = self.buffer("hess", scores.shape, np.float32)
-        tops = np.empty((len(scores), 2), dtype=np.uint32)
+        magnitudes = records(MAGNITUDES, len(scores))
         for part in loss_parts(objective, len(scores)):
             rows = slice(part.first, part.last)
-            _core.gradients(
+            magnitudes[rows] = _core.gradients(
                 loss=part.kernel,
                 scores=scores[rows],
                 label=targets.label_of(part.first),
@@ -151,29 +152,19 @@ class CpuBackend:
                 parameters=part.parameters,
                 grad=grad[rows],
                 hess=hess[rows],
-                tops=tops[rows],
                 n_threads=self.n_threads,
                 simd=self.simd,
             )
         kept = None if objective.constant_hessian(targets.weight) else hess
         if kept is None:
-            tops[:, 1] = 0
-        counts = self._counts(grad, kept) if count_magnitudes else None
-        return Gradients(grad, kept, tops, counts)
+            for name in ("hess_top", "hess_rows", "hess_logs"):
+                magnitudes[name] = 0
+        return Gradients(grad, kept, magnitudes)
 
     def residual_keys(self, scores: Array, label: Array) -> Array:
         keys = self.buffer("residual keys", scores.shape, np.uint32)
         _core.residual_keys(scores, label, keys, self.n_threads, self.simd)
         return keys
-
-    def _counts(self, grad: Array, hess: Array | None) -> I64:
-        counts = np.zeros((len(grad), 2, MAGNITUDE_BUCKETS), dtype=np.int64)
-        for side, values in enumerate((grad, () if hess is None else hess)):
-            for k, of_output in enumerate(values):
-                _core.count_magnitudes(
-                    values=of_output, counts=counts[k, side], n_threads=self.n_threads
-                )
-        return counts
 
     def quantize(
         self, grad: Array, hess: Array | None, rounding: Rounding, runs: RowRuns
@@ -214,6 +205,9 @@ class CpuBackend:
 
     def add_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree) -> None:
         self.walk_tree(scores, matrix, tree, None)
+
+    def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> HostPanel:
+        return HostPanel(sets, comm, self.download, (self.n_threads, self.simd))
 
     def walk_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree, rows: Array | None) -> None:
         """add_tree, for all rows or the listed ones."""

@@ -45,7 +45,7 @@ from bitgrove.training.encoding import fit_encoder, with_agreed_levels
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
-from bitgrove.training.quantize import counts_magnitudes, quantize
+from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import (
     finish_tree,
     integer_leaf_sums,
@@ -143,7 +143,7 @@ class Booster:
         """One iteration: a tree for each output; those of init_model are counted."""
         self.gradients = None  # their memory can be used again
         self.gradients = gradients = self.backend.gradients(
-            self.objective, self.scores, self.targets, counts_magnitudes(self.params)
+            self.objective, self.scores, self.targets
         )
         sample = row_sample(self.params, iteration)
         return [

@@ -22,14 +22,17 @@ from bitgrove.backends.base import (
     TreeInputs,
 )
 from bitgrove.backends.host_gradients import host_gradients
+from bitgrove.backends.panel import HostPanel
 from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.backends.reference.edges import find_edges
 from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, ReferenceTree
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns, row_ids
+from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS, records
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective
+from bitgrove.objectives.metrics import EvalSet
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
@@ -69,10 +72,8 @@ class ReferenceBackend:
     def download(self, values: Any) -> Array:
         return np.asarray(values)
 
-    def gradients(
-        self, objective: Objective, scores: F64, targets: Targets, count_magnitudes: bool = False
-    ) -> Gradients:
-        return host_gradients(objective, scores, targets, count_magnitudes)
+    def gradients(self, objective: Objective, scores: F64, targets: Targets) -> Gradients:
+        return host_gradients(objective, scores, targets)
 
     def residual_keys(self, scores: F64, label: F64) -> NDArray[np.uint32]:
         return float32_keys(numpy_to_gradient(label - scores))
@@ -117,6 +118,9 @@ class ReferenceBackend:
 
     def add_tree(self, scores: F64, matrix: ReferenceMatrix, tree: Tree) -> None:
         matrix.walk_tree(scores, tree, np.arange(matrix.n_rows))
+
+    def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> HostPanel:
+        return HostPanel(sets, comm, self.download)
 
 
 def _round(x: F64, noise: NDArray[np.uint64], limit: float) -> I64:

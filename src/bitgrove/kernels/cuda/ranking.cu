@@ -2,7 +2,7 @@
 //
 // A thread owns a row by its rank and pairs it with the ranks above it, up to the truncation; what
 // the pairs add to the upper rows is first added up over each warp. One kernel for each loss of
-// ranking.h; each also takes the largest gradient (tops[0]) and hessian (tops[1]).
+// ranking.h; each also adds up the magnitudes.
 #include "blocks.h"
 #include "magnitudes.h"
 #include "plans.h"
@@ -26,7 +26,7 @@ struct RankArrays {  // one entry per row, two in sums
   int32_t* order;
   int64_t* sums;
   float *grad, *hess;
-  uint32_t* tops;
+  Magnitudes* magnitudes;
 };
 
 struct FixedPair {
@@ -106,7 +106,7 @@ __device__ void ranked(const RankArrays& a, const RankRules& rules) {
   const int64_t total = block_sum(add_pairs<Loss>(q, rules, scaled), partial);
   if (threadIdx.x == 0) norm = Loss::norm(static_cast<double>(total) / q.unit, rules.parameters);
   __syncthreads();
-  uint32_t grad_top = 0, hess_top = 0;
+  Magnitudes mine{};
   for (int64_t rank = threadIdx.x; rank < n_rows; rank += RANK_THREADS) {
     const int64_t row = begin + order[rank];
     const double w = a.weight ? static_cast<double>(a.weight[row]) : 1.0;
@@ -114,11 +114,9 @@ __device__ void ranked(const RankArrays& a, const RankRules& rules) {
     const float h = rank_gradient(__ldcg(sums + 2 * rank + 1), q, norm, w);
     a.grad[row] = g;
     a.hess[row] = h;
-    grad_top = max(grad_top, magnitude_bits(g));
-    hess_top = max(hess_top, magnitude_bits(h));
+    take_magnitudes(g, h, mine);
   }
-  take_maximum(grad_top, a.tops);
-  take_maximum(hess_top, a.tops + 1);
+  add_magnitudes(a.magnitudes, mine);
 }
 
 }  // namespace bitgrove
@@ -130,10 +128,10 @@ using namespace bitgrove;
       const double* score, const double* label, const float* weight, const int64_t* query_offset, \
       const double* inverse_max_dcg, const double* unit, const double* label_gain,                \
       const double* discount, int32_t* order, int64_t* sums, float* grad, float* hess,            \
-      uint32_t* tops, BG_PARAMETER_ARGUMENTS) {                                                   \
+      Magnitudes* magnitudes, BG_PARAMETER_ARGUMENTS) {                                           \
     const RankTables tables{query_offset, inverse_max_dcg, unit, label_gain, discount};           \
     const RankRules rules{tables, LossParameters{{BG_PARAMETERS}}};                               \
-    ranked<LOSS>({score, label, weight, order, sums, grad, hess, tops}, rules);                   \
+    ranked<LOSS>({score, label, weight, order, sums, grad, hess, magnitudes}, rules);             \
   }
 
 BG_RANKED_LOSSES(RANKED_KERNEL)
