@@ -23,7 +23,7 @@ from bitgrove.backends.base import TreeInputs, TreeWork
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.backend import CudaBackend
 from bitgrove.backends.cuda.tree import CudaTreeWork
-from bitgrove.cli import tables
+from bitgrove.cli import files, tables
 from bitgrove.cli.demo_data import blocks, make_higgs_like
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.row_ids import one_run
@@ -40,9 +40,9 @@ from bitgrove.theory.leaves import leaf_of_rows
 from bitgrove.training.booster import Booster, bin_training_set
 
 __all__ = [
-    "TreeByTree", "bin_once", "bin_rows", "bins_of", "blocks", "chosen_by_hash", "evaluate",
-    "gather_facts", "import_cupy", "make_higgs_like", "n_bins", "scores_along", "simd_level",
-    "tables", "timed_cuda_verbs", "write_atomically",
+    "TreeByTree", "Wrapped", "bin_once", "bin_rows", "bins_of", "blocks", "chosen_by_hash",
+    "evaluate", "files", "gather_facts", "import_cupy", "make_higgs_like", "n_bins", "scores_along",
+    "simd_level", "tables", "timed_cuda_verbs", "write_atomically",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -199,7 +199,7 @@ class TreeByTree:
         return {**watch.seconds, "all": time.perf_counter() - started}
 
 
-class _Wrapped:
+class Wrapped:
     """A backend whose trees start otherwise."""
 
     def __init__(self, backend: Any) -> None:
@@ -209,13 +209,13 @@ class _Wrapped:
         return getattr(self._backend, name)
 
 
-class _AllRowsAlike(_Wrapped):
+class _AllRowsAlike(Wrapped):
     def start_tree(self, pool: Any, inputs: TreeInputs) -> TreeWork:
         work: TreeWork = self._backend.start_tree(pool, inputs._replace(separate_zeros=False))
         return work
 
 
-class _Stopwatch(_Wrapped):
+class _Stopwatch(Wrapped):
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
         self.seconds = {"histograms": 0.0, "scan": 0.0}

@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
   init_quantize(m);
   init_metrics(m);
   init_order(m);
+  init_sampling(m);
   init_tree(m);
   init_messages(m);
   init_partition(m);

@@ -40,6 +40,7 @@ void init_gradients(nb::module_& m);
 void init_quantize(nb::module_& m);
 void init_metrics(nb::module_& m);
 void init_order(nb::module_& m);
+void init_sampling(nb::module_& m);
 void init_tree(nb::module_& m);
 void init_messages(nb::module_& m);
 void init_partition(nb::module_& m);

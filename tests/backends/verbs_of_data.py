@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bitgrove.backends.base import Rounding
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRun, RowRuns, one_run
+from bitgrove.data.sampling import KeepRule, Sample
 from kernel_cases import mapper_of, pack_rows
 from verb_cases import REFERENCE, leaf_tree
 
@@ -207,13 +208,52 @@ class RowVerbs:
 
     @pytest.mark.parametrize("runs", sorted(RUNS))
     def test_select_rows(self, backend: Any, runs: str) -> None:
-        samples = [(987654321, int(share * 2**64)) for share in (0.0, 0.001, 0.3, 0.97)]
-        for sample in [None, *samples, (5, 2**64 - 1)]:
+        samples = [Sample(987654321, int(share * 2**64)) for share in (0.0, 0.001, 0.3, 0.97)]
+        for sample in [None, *samples, Sample(5, 2**64 - 1)]:
             expected = REFERENCE.select_rows(RUNS[runs], sample)
             found = backend.download(backend.select_rows(RUNS[runs], sample))
             assert found.dtype == np.int32
             np.testing.assert_array_equal(found, expected)
 
     def test_select_no_rows(self, backend: Any) -> None:
-        for sample in (None, (1, 2**63)):
+        for sample in (None, Sample(1, 2**63)):
             assert len(backend.select_rows(one_run(0), sample)) == 0
+
+    @pytest.mark.parametrize("runs", sorted(RUNS))
+    def test_select_by_ids_and_limits(self, backend: Any, runs: str) -> None:
+        """Rows with one id and one limit are in together, or out together."""
+        rng = np.random.default_rng(5)
+        ids = np.sort(rng.integers(0, 900, N_ROWS)).astype(np.uint64)
+        limits = rng.choice(np.array([0, 2**62, 2**64 - 1], dtype=np.uint64), N_ROWS)
+        for own in ((ids, None), (None, limits), (ids, limits)):
+            expected = REFERENCE.select_rows(RUNS[runs], Sample(77, 2**63, *own))
+            sample = Sample(77, 2**63, *(backend.upload(a) for a in own))
+            found = backend.download(backend.select_rows(RUNS[runs], sample))
+            np.testing.assert_array_equal(found, expected)
+            assert 0 < len(found) < N_ROWS
+
+    @pytest.mark.parametrize("rule", [(0.1, 1.5, 0.0, 1 / 1.5), (0.0, 2.0, 0.1, 0.0)])
+    @pytest.mark.parametrize("runs", sorted(RUNS))
+    def test_rows_kept_by_gradient(
+        self, backend: Any, runs: str, rule: tuple[float, float, float, float]
+    ) -> None:
+        rng = np.random.default_rng(6)
+        grad = rng.normal(size=N_ROWS).astype(np.float32)
+        hess = rng.random(N_ROWS).astype(np.float32)
+        grad[:6], hess[:6] = [0.0, -0.0, 1.2e-38, -1e-30, 3e38, 1.5], 0.0
+        for h in (hess, None):
+            mine = [backend.upload(values) for values in (grad, h)]
+            sizes = REFERENCE.count_importance(grad, h, rule[0])
+            np.testing.assert_array_equal(backend.count_importance(*mine, rule[0]), sizes)
+            expected = REFERENCE.keep_rows(grad, h, KeepRule(*rule, 99), RUNS[runs])
+            found = backend.keep_rows(*mine, KeepRule(*rule, 99), RUNS[runs])
+            for a, b in zip(found[:2], expected[:2], strict=True):
+                assert backend.download(a).tobytes() == b.tobytes()
+            assert found.magnitudes == expected.magnitudes
+            assert sizes.sum() == N_ROWS > expected.magnitudes["hess_rows"] > 100
+
+    def test_keep_no_rows(self, backend: Any) -> None:
+        nothing = backend.upload(np.zeros(0, dtype=np.float32))
+        found = backend.keep_rows(nothing, None, KeepRule(0.1, 1.0, 0.0, 1.0, 5), one_run(0))
+        assert len(found.grad) == 0 and not any(found.magnitudes)
+        assert backend.count_importance(nothing, nothing, 0.1).sum() == 0

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import Gradients, PackedRows, Rounding, Sample, Targets, TreeInputs
+from bitgrove.backends.base import (
+    Gradients,
+    OutputGradients,
+    PackedRows,
+    Rounding,
+    Targets,
+    TreeInputs,
+)
+from bitgrove.backends.core_tree import core_frontier
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.binning import bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
@@ -26,8 +34,15 @@ from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
 from bitgrove.backends.losses import LossPart, loss_parts
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.distributed.comm import Comm
-from bitgrove.kernels.plans import MAGNITUDES, ROW_TOTALS, ROW_TYPES, records
+from bitgrove.kernels.plans import (
+    MAGNITUDE_BUCKETS,
+    MAGNITUDES,
+    ROW_TOTALS,
+    ROW_TYPES,
+    records,
+)
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Custom, Objective
 from bitgrove.objectives.metrics import EvalSet
@@ -41,7 +56,7 @@ _MOST_BINS = 257  # of a feature, as the histogram pool counts them
 
 
 class CudaBackend:
-    frontier = _core.Frontier
+    frontier = staticmethod(core_frontier)
 
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)
@@ -132,7 +147,7 @@ class CudaBackend:
         label = targets.label_of(first)
         data = [address_of(a) for a in (scores[first], label, targets.weight)]
         to = [address_of(grad[first]), address_of(None if hess is None else hess[first])]
-        if family == "ranked":
+        if family in ("ranked", "listwise"):  # a block for each query
             file, threads = "ranking", _C["RANK_THREADS"]
             grid = (len(targets.tables[0]) - 1, 1)
             args = (*data, *map(address_of, targets.tables), *self._rank_scratch(n_rows), *to)
@@ -170,9 +185,9 @@ class CudaBackend:
         return keys
 
     def _rank_scratch(self, n_rows: int) -> tuple[int, int]:
-        """Addresses of room for the row and the sums of each rank."""
+        """Addresses of room for the row of each rank, and for sums."""
         order = self.device.memory.scratch("order", n_rows, np.int32)
-        sums = self.device.memory.scratch("rank sums", 2 * n_rows, np.int64)
+        sums = self.device.memory.scratch("rank sums", _C["RANK_SCRATCH"] * n_rows, np.int64)
         return address_of(order), address_of(sums)
 
     @on_device
@@ -196,15 +211,39 @@ class CudaBackend:
         if sample is None:
             rows = device.memory.empty(n_rows, np.int32)
             grid = device.grid(n_rows)
-            device.launch("quantize", "all_rows", grid, address_of(rows), n_rows)
+            device.launch("sampling", "all_rows", grid, address_of(rows), n_rows)
             return rows
         with device.memory.in_use():
             selected = device.memory.empty(n_rows, np.uint8)
             for run in runs:
                 n = run.end - run.begin
-                args = (sample[0], run.first, sample[1], n, address_of(selected, run.begin))
-                device.launch("quantize", "sample_rows", (blocks_of(n), 1), *args)
+                own = [address_of(a, run.begin) for a in (sample.ids, sample.limits)]
+                args = (sample.key, run.first, sample.limit, *own, n)
+                out = address_of(selected, run.begin)
+                device.launch("sampling", "sample_rows", (blocks_of(n), 1), *args, out)
             return device.cupy.flatnonzero(selected).astype(np.int32)
+
+    @on_device
+    def count_importance(self, grad: Any, hess: Any, hess_share: float) -> I64:
+        device, n_rows = self.device, len(grad)
+        (counts,) = device.mailbox.send(np.zeros(MAGNITUDE_BUCKETS, dtype=np.int64))
+        data = (address_of(grad), address_of(hess), float(hess_share), n_rows, counts)
+        device.launch("sampling", "count_importance", device.grid(n_rows), *data)
+        return device.mailbox.fetch(counts, (MAGNITUDE_BUCKETS,), np.int64)
+
+    @on_device
+    def keep_rows(self, grad: Any, hess: Any, rule: KeepRule, runs: RowRuns) -> OutputGradients:
+        device = self.device
+        kept_grad, kept_hess = (device.memory.empty(len(grad), np.float32) for _ in range(2))
+        (found_at,) = device.mailbox.send(records(MAGNITUDES, 1))
+        for run in runs:
+            n_rows, first = run.end - run.begin, run.begin
+            data = (address_of(grad, first), address_of(hess, first))
+            how = (*map(float, rule[:4]), rule.key, run.first, n_rows)
+            out = (address_of(kept_grad, first), address_of(kept_hess, first), found_at)
+            device.launch("sampling", "keep_rows", device.grid(n_rows), *data, *how, *out)
+        magnitudes = device.mailbox.fetch(found_at, (1,), MAGNITUDES)[0]
+        return OutputGradients(kept_grad, kept_hess, magnitudes)
 
     @on_device
     def new_pool(self, matrix: CudaMatrix, n_slots: int, half_bits: int) -> CudaPool:

@@ -54,7 +54,7 @@ class Brier(RowMetric):
 class Error(RowMetric):
     base_name = "error"
     kernel = "wrong"
-    synonyms = ("binary_error",)
+    synonyms = ("binary_error", "hamming_loss")
     judges = ("probability",)
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -156,3 +156,17 @@ class Accuracy(RowMetric):
 
     def term(self, prediction: F64, label: F64) -> F64:
         return ((prediction > 0.5) == (label > 0)).astype(np.float64)
+
+
+class SubsetAccuracy(RowMetric):
+    """Rows whose labels are all predicted right; with one label the accuracy."""
+
+    base_name = "subset_accuracy"
+    synonyms = ("exact_match",)
+    judges = ("probability",)
+    higher_is_better = True
+
+    def terms(self, data: EvalData) -> F64:
+        n_rows = len(data.prediction)
+        right = (data.prediction > 0.5) == (data.label > 0)
+        return right.reshape(n_rows, -1).all(axis=1).astype(np.float64)
