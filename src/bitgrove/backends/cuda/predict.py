@@ -51,8 +51,8 @@ class DeviceForest:
         with self.device.in_use():
             upload = self.device.memory.upload
             self._base = upload(base_score)
-            arrays = (splits.view(np.uint8), sets[by_subset], values, *offsets)
-            self._forest = [upload(array) for array in arrays]
+            arrays: list[NDArray[Any]] = [splits.view(np.uint8), sets[by_subset], values]
+            self._forest = [upload(array) for array in arrays + offsets]
 
     @on_device
     def predict(self, rows: Any, n_trees: int, link: Link) -> Any:
