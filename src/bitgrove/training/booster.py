@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.selection import integer_weights
-from bitgrove.backends import Backend, BinnedMatrix, give_back_memory, make_backend
+from bitgrove.backends import (
+    Backend,
+    BinnedMatrix,
+    choose_device,
+    give_back_memory,
+    make_backend,
+)
 from bitgrove.backends.base import (
     Gradients,
     LeafRule,
@@ -75,6 +81,7 @@ class TrainInfo:
     seconds: dict[str, float] = field(default_factory=dict)
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+    device: str = "cpu"  # where it ran
 
     def __repr__(self) -> str:
         seconds = ", ".join(f"{what} {s:.3g} s" for what, s in self.seconds.items())
@@ -102,7 +109,9 @@ class Booster:
         label, group = dataset.label, dataset.group
         assert label is not None
         weight = self.objective.row_weights(label, dataset.weight)
-        self.backend: Backend = make_backend(params)
+        device = choose_device(params.device, dataset, self.objective)
+        self.backend: Backend = make_backend(replace(params, device=device))
+        self.info.device = self.backend.name
         # The smallest pool of all ranks: ranks with different pools would plan different messages.
         pool_mb = params.histogram_pool_mb or self.backend.pool_mb
         self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])

@@ -61,6 +61,7 @@ class CudaBackend:
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)
         self.name = self.device.name
+        self.device.kernels.prepare(say=params.verbosity >= 1 or params.progress)
         self._num_leaves = params.num_leaves
         self.pool_mb = max(self.device.free_bytes() >> 22, 1)  # a quarter
         self._host = CpuBackend(params.n_jobs)
