@@ -1,131 +1,71 @@
-// Rows in the order of 64-bit keys, by all threads: rows are dealt to ranges of keys, and each
-// range is sorted by one thread, digit by digit. Equal keys are always in one range.
+// Sorts by unsigned integers: three passes over their highest digits, then what is left.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
-#include <limits>
-#include <memory>
-#include <vector>
-
-#include "common/parallel.h"
+#include <utility>
 
 namespace bitgrove {
 
-struct KeyRow {
-  uint64_t key, row;
+constexpr int SORT_DIGIT_BITS = 11;
+constexpr int SORT_DIGITS = 1 << SORT_DIGIT_BITS;
+constexpr int SORT_PASSES = 3;
+constexpr int SORT_BITS = SORT_PASSES * SORT_DIGIT_BITS;
+// Fewer keys than this take less time by comparing.
+constexpr int64_t LEAST_KEYS_FOR_DIGITS = 512;
+constexpr int64_t MOST_KEYS_TO_INSERT = 32;
+
+struct ItselfAsKey {
+  template <class Key>
+  Key operator()(Key key) const {
+    return key;
+  }
 };
 
-// A range should stay in a core's cache while it is sorted. Numbers of ranges are powers of two.
-constexpr int64_t RANGE_ROWS = 2048, MAX_RANGES = 256, SAMPLES_PER_RANGE = 16;
-
-inline int64_t ranges_for(int64_t n_rows) {
-  const auto wanted =
-      static_cast<uint64_t>(std::clamp<int64_t>(n_rows / RANGE_ROWS, 1, MAX_RANGES));
-  return static_cast<int64_t>(std::bit_floor(wanted));
-}
-
-// By the digit at `shift`, stably.
-inline void deal_by_digit(const KeyRow* from, KeyRow* to, int64_t n, int shift) {
-  std::array<int64_t, 257> first{};
-  for (int64_t i = 0; i < n; ++i) ++first[(from[i].key >> shift & 0xFF) + 1];
-  for (int digit = 1; digit < 256; ++digit) first[digit] += first[digit - 1];
-  for (int64_t i = 0; i < n; ++i) to[first[from[i].key >> shift & 0xFF]++] = from[i];
-}
-
-// In place; `other` has as much room. By the first 16 bits that differ, and what is still equal by
-// the next ones: most keys are told apart by the first.
-inline void sort_range(KeyRow* rows, KeyRow* other, int64_t n) {
-  if (n <= 32) {
-    for (int64_t i = 1; i < n; ++i) {
-      const KeyRow mine = rows[i];
-      int64_t to = i;
-      for (; to > 0 && rows[to - 1].key > mine.key; --to) rows[to] = rows[to - 1];
-      rows[to] = mine;
-    }
-    return;
-  }
-  uint64_t differ = 0;
-  for (int64_t i = 1; i < n; ++i) differ |= rows[i].key ^ rows[0].key;
-  if (differ == 0) return;
-  const int shift = std::max(0, static_cast<int>(std::bit_width(differ)) - 16);
-  deal_by_digit(rows, other, n, shift);
-  deal_by_digit(other, rows, n, shift + 8);
-  if (shift == 0) return;
+// What is left when items are in the order of their digits, which are those above `rest` bits.
+template <class Item, class Key, class KeyOf>
+void sort_within_digits(Item* items, int64_t n, KeyOf key_of, Key least, int rest) {
+  const auto less = [&](const Item& a, const Item& b) { return key_of(a) < key_of(b); };
   for (int64_t begin = 0, end; begin < n; begin = end) {
-    for (end = begin + 1; end < n && rows[end].key >> shift == rows[begin].key >> shift; ++end) {
+    const auto digits = (key_of(items[begin]) - least) >> rest;
+    for (end = begin + 1; end < n && (key_of(items[end]) - least) >> rest == digits; ++end) {
+      if (end - begin >= MOST_KEYS_TO_INSERT) continue;
+      const Item item = items[end];
+      int64_t at = end;
+      for (; at > begin && less(item, items[at - 1]); --at) items[at] = items[at - 1];
+      items[at] = item;
     }
-    if (end - begin > 1) sort_range(rows + begin, other, end - begin);
+    if (end - begin > MOST_KEYS_TO_INSERT) std::sort(items + begin, items + end, less);
   }
 }
 
-// Where the ranges after the first begin: keys that divide an even sample of all into equal parts.
-class RangeBorders {
- public:
-  template <class KeyOf>
-  RangeBorders(int64_t n, int64_t n_ranges, KeyOf key_of) : borders_(n_ranges - 1) {
-    if (n_ranges == 1) return;
-    std::vector<uint64_t> sample(n_ranges * SAMPLES_PER_RANGE);
-    const auto n_samples = static_cast<int64_t>(sample.size());
-    for (int64_t i = 0; i < n_samples; ++i) sample[i] = key_of(n * i / n_samples);
-    std::sort(sample.begin(), sample.end());
-    for (int64_t r = 1; r < n_ranges; ++r) borders_[r - 1] = sample[r * SAMPLES_PER_RANGE];
+// Sorts items by their keys, with room for as many in `other`. The digits are the highest of the
+// range that the keys really have; items that are equal in them are few, and compared.
+template <class Item, class KeyOf = ItselfAsKey>
+void sort_keys(Item* items, Item* other, int64_t n, KeyOf key_of = {}) {
+  const auto less = [&](const Item& a, const Item& b) { return key_of(a) < key_of(b); };
+  if (n < LEAST_KEYS_FOR_DIGITS) return std::sort(items, items + n, less);
+  const auto [low, high] = std::minmax_element(items, items + n, less);
+  const auto least = key_of(*low), range = key_of(*high) - least;
+  if (range == 0) return;
+  const int rest = std::max(0, static_cast<int>(std::bit_width(range)) - SORT_BITS);
+  const auto digit = [&](const Item& item, int pass) {
+    return (key_of(item) - least) >> (rest + pass * SORT_DIGIT_BITS) & (SORT_DIGITS - 1);
+  };
+  int32_t counts[SORT_PASSES][SORT_DIGITS] = {};
+  for (int64_t i = 0; i < n; ++i)
+    for (int p = 0; p < SORT_PASSES; ++p) ++counts[p][digit(items[i], p)];
+  Item *from = items, *to = other;
+  for (int p = 0; p < SORT_PASSES; ++p) {
+    int32_t* place = counts[p];
+    if (*std::max_element(place, place + SORT_DIGITS) == n) continue;
+    for (int32_t d = 0, before = 0; d < SORT_DIGITS; ++d) before += std::exchange(place[d], before);
+    for (int64_t i = 0; i < n; ++i) to[place[digit(from[i], p)]++] = from[i];
+    std::swap(from, to);
   }
-
-  // How many borders are at or below the key. Without branches: their guesses would be wrong.
-  int64_t range_of(uint64_t key) const {
-    const uint64_t* at = borders_.data();
-    for (auto half = static_cast<int64_t>(borders_.size() + 1) / 2; half > 0; half /= 2)
-      at += at[half - 1] <= key ? half : 0;
-    return at - borders_.data();
-  }
-
- private:
-  std::vector<uint64_t> borders_;
-};
-
-// Calls use(range, rows, n_rows) for each range, with its rows in order, which it may overwrite;
-// key_of(row) is the key of a row of [0, n). There are ranges_for(n) ranges; several are used at a
-// time. Returns the memory of the rows.
-template <class KeyOf, class Use>
-std::unique_ptr<KeyRow[]> sort_by_key(int64_t n, int n_threads, KeyOf key_of, Use&& use) {
-  const int64_t n_ranges = ranges_for(n), n_blocks = blocks_of(n, ROW_BLOCK);
-  const RangeBorders borders(n, n_ranges, key_of);
-  std::unique_ptr<KeyRow[]> rows(new KeyRow[n]);
-  std::unique_ptr<uint8_t[]> range_of(new uint8_t[n]);
-  std::vector<int64_t> places(n_blocks * n_ranges);  // of each block: rows of each range
-  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-    int64_t* mine = &places[begin / ROW_BLOCK * n_ranges];
-    for (int64_t i = begin; i < end; ++i) {
-      range_of[i] = static_cast<uint8_t>(borders.range_of(key_of(i)));
-      ++mine[range_of[i]];
-    }
-  });
-  std::vector<int64_t> first{0};
-  int64_t next = 0;
-  for (int64_t r = 0; r < n_ranges; ++r) {
-    for (int64_t b = 0; b < n_blocks; ++b) {
-      const int64_t here = places[b * n_ranges + r];
-      places[b * n_ranges + r] = next;
-      next += here;
-    }
-    first.push_back(next);
-  }
-  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-    int64_t* mine = &places[begin / ROW_BLOCK * n_ranges];
-    for (int64_t i = begin; i < end; ++i)
-      rows[mine[range_of[i]]++] = {key_of(i), static_cast<uint64_t>(i)};
-  });
-  parallel_tasks(n_ranges, threads_for_rows(n, n_threads), [&](int64_t r) {
-    thread_local std::vector<KeyRow> other;
-    const int64_t n_rows = first[r + 1] - first[r];
-    other.resize(std::max<size_t>(other.size(), n_rows));
-    sort_range(&rows[first[r]], other.data(), n_rows);
-    use(r, &rows[first[r]], n_rows);
-  });
-  return rows;
+  if (from != items) std::copy_n(from, n, items);
+  if (rest > 0) sort_within_digits(items, n, key_of, least, rest);
 }
 
 }  // namespace bitgrove

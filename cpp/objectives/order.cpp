@@ -7,7 +7,7 @@
 
 #include "bindings/numpy_arrays.h"
 #include "bindings/rooms.h"
-#include "common/key_sort.h"
+#include "common/key_order.h"
 #include "metrics.h"
 
 namespace bitgrove {
