@@ -24,7 +24,7 @@ from bitgrove.backends.base import (
     TreeWork,
     make_targets,
 )
-from bitgrove.constraints.given import column_rules, features_of
+from bitgrove.constraints.given import feature_rules
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
@@ -98,6 +98,7 @@ class Booster:
         dataset = agree(comm, params, train_set).without_zero_weights()
         self.dataset = dataset = with_agreed_levels(dataset, comm)
         self.objective = make_objective(params, dataset, comm)
+        rules = feature_rules(params, dataset)
         label, group = dataset.label, dataset.group
         assert label is not None
         weight = self.objective.row_weights(label, dataset.weight)
@@ -119,7 +120,6 @@ class Booster:
         self.encoder, self.matrix = bin_training_set(
             dataset, self.backend, params, comm, self.runs, self._first_gradients
         )
-        rules = column_rules(params, features_of(dataset, self.encoder))
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -130,7 +130,8 @@ class Booster:
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
         self.draws = make_draws(params, rows)
-        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, rules)
+        own = None if rules is None else rules.of_columns(self.encoder)
+        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""

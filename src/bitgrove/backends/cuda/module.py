@@ -34,7 +34,7 @@ def kernel_source(name: str) -> str:
         if file in seen:
             return ""
         seen.add(file)
-        folders = (KERNELS / "cuda", KERNELS / "shared")
+        folders = [KERNELS / folder for folder in ("cuda", "device", "shared")]
         path = next(folder / file for folder in folders if (folder / file).exists())
         text = path.read_text(encoding="utf-8").replace("#pragma once\n", "")
         return _INCLUDE.sub(lambda match: paste(match.group(1)), text)
