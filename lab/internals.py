@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from bitgrove import Dataset, Model
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
-from bitgrove.backends import make_backend
+from bitgrove.backends import give_back_memory, make_backend
 from bitgrove.backends.base import TreeInputs, TreeWork
+from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.backend import CudaBackend
 from bitgrove.backends.cuda.tree import CudaTreeWork
-from bitgrove.cli import tables
+from bitgrove.cli import files, tables
 from bitgrove.cli.demo_data import blocks, make_higgs_like
-from bitgrove.data.binning import cut_edges
+from bitgrove.data.binning import fit_edges
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
 from bitgrove.distributed.comm import gather_facts
@@ -40,7 +41,7 @@ from bitgrove.training.booster import Booster, bin_training_set
 
 __all__ = [
     "TreeByTree", "Wrapped", "bin_once", "bin_rows", "bins_of", "blocks", "chosen_by_hash",
-    "evaluate", "gather_facts", "import_cupy", "make_higgs_like", "n_bins", "scores_along",
+    "evaluate", "files", "gather_facts", "import_cupy", "make_higgs_like", "n_bins", "scores_along",
     "simd_level", "tables", "timed_cuda_verbs", "write_atomically",
 ]  # fmt: skip
 
@@ -103,7 +104,24 @@ def scores_along(model: Model, X: Any, every: int) -> Iterator[tuple[int, Any]]:
 
 def n_bins(X: Array) -> int:
     """Bins of all features together."""
-    return sum(len(edges) + 1 for edges in cut_edges(list(X.T), 255))
+    return sum(len(edges) + 1 for edges in CpuBackend().find_edges(list(X.T), None, 255))
+
+
+def timed_binning(X: Array, device: str) -> tuple[list[float], bytes]:
+    """Seconds of sending a table, of finding its edges and of binning it; and the edges."""
+    params = resolve({"device": device})
+    backend, columns = make_backend(params), [X[:, f] for f in range(X.shape[1])]
+    seconds: list[float] = []
+    send, find, cut = (
+        _timed(step, seconds.append, device)
+        for step in (backend.send_columns, fit_edges, backend.bin_columns)
+    )
+    sent = send(columns)
+    mapper = find(sent, backend.find_edges, params, one_run(len(X)), SoloComm())
+    cut(sent, mapper)
+    del sent
+    give_back_memory()
+    return seconds, mapper.edge_values.tobytes()
 
 
 def bins_of(state: Any) -> int:

@@ -157,6 +157,16 @@ def _add_train_options(parser: _Parser) -> None:
         help="columns that are not features, e.g. --ignore id,date (repeatable)",
     )  # fmt: skip
     parser.add_argument(
+        "--categorical_feature", "--categorical-feature", metavar="COLS", action="append",
+        help="columns of numbers that are categories, e.g. --categorical_feature zip,shop "
+        "(repeatable); text columns are categories anyway",
+    )  # fmt: skip
+    parser.add_argument(
+        "--init_model", "--init-model", metavar="FILE",
+        help="a model to go on from: its trees stay, and n_estimators more are added, e.g. "
+        "--init_model price.bitgrove",
+    )  # fmt: skip
+    parser.add_argument(
         "--valid", metavar="FILE", nargs="+", action="extend",
         help="files with the same columns to measure the model on, e.g. --valid valid.csv",
     )  # fmt: skip

@@ -16,6 +16,7 @@ _DTYPES: dict[str, np.dtype[np.void]] = _core.dtypes()
 ROW_COUNTS = _DTYPES["RowCounts"]
 GRADIENT_SUMS = _DTYPES["GradientSums"]
 ROW_TOTALS = _DTYPES["RowTotals"]
+MAGNITUDES = _DTYPES["Magnitudes"]
 DIVISION = _DTYPES["Division"]
 BUILD = _DTYPES["Build"]
 SUBTRACTION = _DTYPES["Subtraction"]
@@ -24,6 +25,7 @@ SPLIT_INFO = _DTYPES["SplitInfo"]
 HISTOGRAM_PART = _DTYPES["HistogramPart"]
 BINNED_SPLIT = _DTYPES["BinnedSplit"]
 FOREST_SPLIT = _DTYPES["ForestSplit"]
+DEVICE_COLUMN = _DTYPES["DeviceColumn"]
 
 SUBSET: int = _core.constants["SUBSET"]  # `bin` of a split by a set of bins
 MAGNITUDE_SHIFT: int = _core.constants["MAGNITUDE_SHIFT"]

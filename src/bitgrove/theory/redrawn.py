@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from bitgrove.backends.reference import ReferenceBackend, output_gradients
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.row_ids import one_run
-from bitgrove.data.sampling import rounding_key, row_sample
+from bitgrove.data.sampling import rounding_key
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import ParameterError
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.params import TrainParams, resolve
 from bitgrove.training.booster import Booster, start_scores
-from bitgrove.training.quantize import QuantizedGradients, counts_magnitudes, quantize
+from bitgrove.training.quantize import QuantizedGradients, quantize
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -64,7 +64,7 @@ class RedrawnTree:
     def _quantized(self, number: int) -> QuantizedGradients:
         key = rounding_key(self.seed, (self.number << 20) + number)
         runs = one_run(len(self.grad))
-        given = output_gradients(self.grad, self.hess, counts_magnitudes(self.params))
+        given = output_gradients(self.grad, self.hess)
         backend, unit = ReferenceBackend(), self.unit_hessian
         return quantize(backend, given, self.params, key, runs, SoloComm(), unit)
 
@@ -103,7 +103,7 @@ def redrawn_trees(
 
 
 def _rows_seen(booster: Booster, iteration: int) -> Any:
-    sample = row_sample(booster.params, iteration)
+    sample = booster.draws.sample(iteration)
     if sample is None:
         return slice(None)
     return booster.backend.download(booster.backend.select_rows(booster.runs, sample))

@@ -34,6 +34,18 @@ struct RowTotals {
 
 constexpr int SQUARED_ERROR_UNITS = 65536;
 
+// What a scale must know of one output's gradients and hessians, before they are rounded: the bit
+// patterns of the largest |grad| and hess (infinities and NaN are above all numbers), how many are
+// not zero, and the sums of all patterns >> MAGNITUDE_SHIFT. Those are nearly logarithms: their
+// mean is about that of the geometric mean, in integers.
+struct Magnitudes {
+  int64_t grad_logs, hess_logs, grad_rows, hess_rows;
+  uint32_t grad_top, hess_top;
+};
+
+// The exponent and three bits of the mantissa are left.
+constexpr int MAGNITUDE_SHIFT = 20, MAGNITUDE_BUCKETS = 1 << (31 - MAGNITUDE_SHIFT);
+
 // How float gradients become integers: floor(x * inverse + noise), within the limit.
 struct Rounding {
   double inverse_grad, inverse_hess, grad_limit, hess_limit;
@@ -75,9 +87,13 @@ struct Subtraction {
 // hess_per_row: the mean over the node's rows; it turns counts of rows into shares of the hessian.
 // sibling: the slot whose sums the plan takes away from this one's, or -1; a GPU does it on the
 // way.
+// The rest is for trainings with rules (rules.h): the bounds of the children's outputs, the node's
+// own output, and the key of what is drawn for it.
 struct SearchNode {
   int32_t slot, width, sibling, reserved;
   double grad, hess, min_hess, hess_per_row;
+  double lower, upper, output;
+  uint64_t key;
 };
 
 // The best split of a node, in integers; feature is -1 where there is none.
@@ -113,12 +129,19 @@ struct ForestSplit {
 constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u, SUBSET_BIT = 0x40000000u;
 constexpr uint32_t FEATURE_BITS = SUBSET_BIT - 1;
 
-// Magnitudes of gradients are counted by their exponent and three bits of their mantissa.
-constexpr int MAGNITUDE_SHIFT = 20, MAGNITUDE_BUCKETS = 2048;
+// One column of a table on a GPU: where it begins, the step from row to row (in values), and its
+// feature.
+struct DeviceColumn {
+  int64_t address, stride, feature;
+};
+
 // Threads of a block: of most kernels, of the partition, of the histograms (of full precision), of
-// the pairs of a query.
+// the pairs of a query, of the edges of a feature.
 constexpr int THREADS = 256, PARTITION_THREADS = 512;
 constexpr int BUILD_THREADS = 512, WIDE_BUILD_THREADS = 1024, RANK_THREADS = 128;
+constexpr int EDGE_THREADS = 1024;
+// Room of a row in the losses over queries: two sums, and the hits down to its rank.
+constexpr int RANK_SCRATCH = 3;
 // Rows of a block of the partition, and features of a block of the search.
 constexpr int PARTITION_ROWS = 4096, FEATURES_PER_BLOCK = 8;
 // Rows of a block of the binning.

@@ -3,7 +3,6 @@
 from bitgrove.objectives.metrics.base import (
     METRICS,
     SYNONYMS,
-    EvalData,
     Metric,
     judged_by,
     make_metric,
@@ -20,10 +19,13 @@ from bitgrove.objectives.metrics.classes import (
     Logloss,
     MultiError,
     MultiLogloss,
+    SubsetAccuracy,
 )
+from bitgrove.objectives.metrics.facts import EvalData, EvalSet, SetFacts
 from bitgrove.objectives.metrics.function import FunctionMetric
 from bitgrove.objectives.metrics.queries import MeanAveragePrecision, Mrr, Ndcg, Precision
 from bitgrove.objectives.metrics.ranked import Auc, AveragePrecision
+from bitgrove.objectives.metrics.tally import Ledger, NumpyTally
 from bitgrove.objectives.metrics.values import (
     R2,
     ExpectileMetric,
@@ -47,6 +49,7 @@ from bitgrove.objectives.metrics.values import (
 for _metric in (
     Auc, Logloss, Error, Rmse, Mae, MultiLogloss, MultiError, Ndcg,
     AveragePrecision, Brier, CrossEntropyMetric, Accuracy, BalancedAccuracy, F1, Kappa,
+    SubsetAccuracy,
     Mse, Rmsle, R2, MapeMetric, Pinball, ExpectileMetric, HuberMetric, FairMetric,
     PoissonLikelihood, PoissonDeviance, GammaLikelihood, GammaDeviance,
     TweedieLikelihood, TweedieDeviance, MeanAveragePrecision, Precision, Mrr,
@@ -57,8 +60,12 @@ __all__ = [
     "METRICS",
     "SYNONYMS",
     "EvalData",
+    "EvalSet",
     "FunctionMetric",
+    "Ledger",
     "Metric",
+    "NumpyTally",
+    "SetFacts",
     "judged_by",
     "make_metric",
     "register",
