@@ -64,6 +64,7 @@ nb::dict make_dtypes() {
   BG_RECORD(RowCounts, active, zero);
   BG_RECORD(GradientSums, grad, hess);
   BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows, squared_grad, squared_error);
+  BG_RECORD(Magnitudes, grad_logs, hess_logs, grad_rows, hess_rows, grad_top, hess_top);
   BG_RECORD(Division, begin, first_zero, end, feature, bin, missing_bin, default_left, left_bins);
   BG_RECORD(Build, begin, end, block_rows, slot, local_width, total_width, reserved);
   BG_RECORD(Subtraction, parent_slot, built_slot, parent_width, built_width, out_width);
@@ -93,6 +94,7 @@ nb::handle all_dtypes() {
 BG_DTYPE_OF(RowCounts)
 BG_DTYPE_OF(GradientSums)
 BG_DTYPE_OF(RowTotals)
+BG_DTYPE_OF(Magnitudes)
 BG_DTYPE_OF(Division)
 BG_DTYPE_OF(Build)
 BG_DTYPE_OF(Subtraction)
@@ -139,7 +141,6 @@ void init_records(nb::module_& m) {
   BG_CONSTANT(FEATURE_BITS);
   BG_CONSTANT(SUBSET);
   BG_CONSTANT(MAGNITUDE_SHIFT);
-  BG_CONSTANT(MAGNITUDE_BUCKETS);
   BG_CONSTANT(SQUARED_ERROR_UNITS);
   BG_CONSTANT(THREADS);
   BG_CONSTANT(PARTITION_THREADS);

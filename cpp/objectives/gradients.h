@@ -8,6 +8,7 @@
 
 #include "bindings/rooms.h"
 #include "losses.h"
+#include "plans.h"
 
 namespace bitgrove {
 
@@ -16,7 +17,7 @@ struct GradientCall {
   const double *scores, *label;
   const float* weight;  // null: one everywhere
   float *grad, *hess;
-  uint32_t* tops;  // bit pattern of the largest |grad| and of the largest hess of each output
+  Magnitudes* magnitudes;  // of each output
   int64_t n_outputs, n_rows;
   LossParameters parameters;
   nb::sequence tables;  // of the objective, in its order
@@ -37,22 +38,44 @@ inline uint32_t magnitude_bits(float x) {
   return bits & 0x7FFFFFFFu;
 }
 
-// The largest magnitude; infinities and NaN are above all numbers.
-BG_FN uint32_t largest_magnitude(const float* values, int64_t n) {
-  uint32_t top = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bits = magnitude_bits(values[i]);
-    top = bits > top ? bits : top;
+// Adds one side's values to what was found of it, in blocks whose sums fit 32 bits.
+BG_FN void take_magnitudes(const float* values, int64_t n, int64_t& logs, int64_t& rows,
+                           uint32_t& top) {
+  constexpr int64_t BLOCK = int64_t{1} << MAGNITUDE_SHIFT;
+  uint32_t highest = top;
+  for (int64_t begin = 0; begin < n; begin += BLOCK) {
+    const int64_t end = n - begin < BLOCK ? n : begin + BLOCK;
+    uint32_t sum = 0, count = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const uint32_t bits = magnitude_bits(values[i]);
+      sum += bits >> MAGNITUDE_SHIFT;
+      count += bits != 0;
+      highest = bits > highest ? bits : highest;
+    }
+    logs += sum;
+    rows += count;
   }
-  return top;
+  top = highest;
 }
 
-// Threads may raise the same maximum at once.
-inline void raise_top(uint32_t& top, uint32_t mine) {
-  std::atomic_ref<uint32_t> shared(top);
-  uint32_t seen = shared.load(std::memory_order_relaxed);
-  while (seen < mine && !shared.compare_exchange_weak(seen, mine)) {
-  }
+BG_FN void take_magnitudes(const float* grad, const float* hess, int64_t n, Magnitudes& found) {
+  take_magnitudes(grad, n, found.grad_logs, found.grad_rows, found.grad_top);
+  take_magnitudes(hess, n, found.hess_logs, found.hess_rows, found.hess_top);
+}
+
+// Adds what a thread found to what all of them have.
+inline void add_magnitudes(Magnitudes& all, const Magnitudes& mine) {
+  const auto raise = [](uint32_t& top, uint32_t seen) {
+    std::atomic_ref<uint32_t> shared(top);
+    uint32_t old = shared.load(std::memory_order_relaxed);
+    while (old < seen && !shared.compare_exchange_weak(old, seen)) {
+    }
+  };
+  raise(all.grad_top, mine.grad_top);
+  raise(all.hess_top, mine.hess_top);
+  for (const auto sum : {&Magnitudes::grad_logs, &Magnitudes::hess_logs, &Magnitudes::grad_rows,
+                         &Magnitudes::hess_rows})
+    std::atomic_ref<int64_t>(all.*sum).fetch_add(mine.*sum, std::memory_order_relaxed);
 }
 
 }  // namespace bitgrove

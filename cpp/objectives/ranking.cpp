@@ -100,8 +100,9 @@ void by_query(const GradientCall& call, const int64_t* offset, int64_t n_queries
                 call.grad + begin,
                 call.hess + begin};
     work(query, i, room);
-    raise_top(call.tops[0], largest_magnitude(query.grad, n_rows));
-    raise_top(call.tops[1], largest_magnitude(query.hess, n_rows));
+    Magnitudes mine{};
+    take_magnitudes(query.grad, query.hess, n_rows, mine);
+    add_magnitudes(*call.magnitudes, mine);
   });
 }
 

@@ -15,7 +15,6 @@ from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS
 from bitgrove.params import resolve
 from bitgrove.training.quantize import (
     QuantizedGradients,
-    counts_magnitudes,
     quantize,
 )
 from kernel_cases import unpack_rows
@@ -38,7 +37,7 @@ def run(
 ) -> tuple[QuantizedGradients, I64]:
     """The record and its integers, (n, 2)."""
     params = resolve({"gradient_bits": bits, "rounding": rounding, "gradient_scale": scale})
-    gradients = output_gradients(grad, hess, counts_magnitudes(params))
+    gradients = output_gradients(grad, hess)
     quantized = quantize(
         backend, gradients, params, key, one_run(len(grad), first_row), comm or SoloComm()
     )

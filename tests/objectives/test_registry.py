@@ -55,13 +55,19 @@ def test_bounds_of_the_oracle(name: str, weighted: bool) -> None:
     objective = case.objective
     assert found.grad.shape == (objective.n_outputs, len(case.label))
     assert (found.hess is None) == (objective.unit_hessian and not weighted)
-    tops = found.tops.view(np.float32)
-    np.testing.assert_array_equal(tops[:, 0], np.abs(found.grad).max(axis=1))
-    assert found.counts is not None
-    np.testing.assert_array_equal(found.counts[:, 0].sum(axis=1), len(case.label))
+    tops = {s: found.magnitudes[f"{s}_top"].copy().view(np.float32) for s in ("grad", "hess")}
+    np.testing.assert_array_equal(tops["grad"], np.abs(found.grad).max(axis=1))
+    # The typical gradient is near the geometric mean: its logarithm is 8 steps per power of two.
+    for grad, facts in zip(found.grad, found.magnitudes, strict=True):
+        not_zero = np.abs(grad[grad != 0])
+        assert facts["grad_rows"] == len(not_zero)
+        if not np.isfinite(not_zero).all():
+            continue
+        typical = facts["grad_logs"] / len(not_zero) / 8 - 127
+        assert abs(typical - np.log2(np.maximum(not_zero, 2.0**-127)).mean()) < 0.2
     if found.hess is not None:
         assert (found.hess >= 0).all()
-        np.testing.assert_array_equal(tops[:, 1], found.hess.max(axis=1))
+        np.testing.assert_array_equal(tops["hess"], found.hess.max(axis=1))
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 7])
@@ -74,7 +80,7 @@ def test_few_rows(name: str, n_rows: int) -> None:
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_is_above_all_numbers(bad: float) -> None:
     for backend in (ReferenceBackend(), cpu()):
-        assert scores_with(bad).gradients(backend).tops[0, 0] >= 0x7F800000
+        assert scores_with(bad).gradients(backend).magnitudes["grad_top"][0] >= 0x7F800000
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,7 +16,7 @@ from bitgrove.params import TrainParams, resolve
 from bitgrove.training.booster import Booster
 from bitgrove.training.grower import Grower, TreeSample, gain_rules
 from bitgrove.training.histograms import WidthPlan
-from bitgrove.training.quantize import QuantizedGradients, counts_magnitudes, quantize
+from bitgrove.training.quantize import QuantizedGradients, quantize
 
 PARAMS = {"reg_lambda": 2.0, "reg_alpha": 0.5, "min_split_gain": 3.0, "min_child_weight": 5.0}
 FRONTIERS = {"core": _core.Frontier, "reference": BestFirst}
@@ -46,7 +46,7 @@ def least_weight_told(params: TrainParams, hess: np.ndarray) -> tuple[float, flo
     rng, backend = np.random.default_rng(0), ListeningBackend()
     booster = Booster(params, Dataset(rng.normal(size=(200, 2)), rng.random(200)), SoloComm())
     grad = rng.normal(size=200).astype(np.float32)
-    gradients = output_gradients(grad, hess, counts_magnitudes(params))
+    gradients = output_gradients(grad, hess)
     quantized = quantize(backend, gradients, params, 1, booster.runs, SoloComm())
     grower = Grower(backend, booster.matrix, params, SoloComm(), 64)
     sample = TreeSample(np.arange(200, dtype=np.int32), np.ones(2, dtype=np.uint8))

@@ -23,7 +23,7 @@ from bitgrove.params import resolve
 from bitgrove.training.booster import Booster
 from bitgrove.training.grower import gain_rules
 from bitgrove.training.histograms import WidthPlan
-from bitgrove.training.quantize import QuantizedGradients, counts_magnitudes, quantize
+from bitgrove.training.quantize import QuantizedGradients, quantize
 from cases import CASES, Case
 from one_tree import builds, run_steps, start_tree
 
@@ -36,9 +36,7 @@ class PlainGrower:
         self.booster = booster
         self.backend = ReferenceBackend()
         self.matrix = booster.matrix
-        gradients = self.backend.gradients(
-            booster.objective, booster.scores, booster.targets, counts_magnitudes(booster.params)
-        )
+        gradients = self.backend.gradients(booster.objective, booster.scores, booster.targets)
         key = rounding_key(booster.params.random_state, 0)
         how = (booster.params, key, booster.runs, SoloComm(), booster.objective.unit_hessian)
         self.quantized = quantize(self.backend, gradients.output(0), *how)

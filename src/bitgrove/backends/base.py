@@ -286,29 +286,23 @@ class OutputGradients(NamedTuple):
 
     grad: Any
     hess: Any
-    tops: NDArray[np.uint32]  # (2,)
-    counts: I64 | None  # (2, 2048)
+    magnitudes: Any  # one MAGNITUDES record
 
 
 class Gradients(NamedTuple):
     """Gradients of all outputs, and the bounds that quantization needs.
 
     grad and hess: (n_outputs, n_rows) float32 on the device; hess is None where it is constant one.
-    tops: (n_outputs, 2), the bit pattern of the largest |grad| and of the largest hess (0 without
-    hess); at least 0x7F800000 if one is not finite.
-    counts: (n_outputs, 2, 2048), how many |grad| and hess fall into each bucket, the upper 11 bits
-    of their pattern; None where they were not asked for.
+    magnitudes: a MAGNITUDES record for each output; zero where there is no hess.
     """
 
     grad: Any
     hess: Any
-    tops: NDArray[np.uint32]
-    counts: I64 | None
+    magnitudes: Records
 
     def output(self, k: int) -> OutputGradients:
         hess = None if self.hess is None else self.hess[k]
-        counts = None if self.counts is None else self.counts[k]
-        return OutputGradients(self.grad[k], hess, self.tops[k], counts)
+        return OutputGradients(self.grad[k], hess, self.magnitudes[k])
 
 
 class Backend(Protocol):
@@ -331,10 +325,8 @@ class Backend(Protocol):
     def download(self, values: Any) -> NDArray[Any]:
         """A device array on the host."""
 
-    def gradients(
-        self, objective: Objective, scores: Any, targets: Targets, count_magnitudes: bool = False
-    ) -> Gradients:
-        """The objective's gradients, times the weights, with their bounds."""
+    def gradients(self, objective: Objective, scores: Any, targets: Targets) -> Gradients:
+        """The objective's gradients, times the weights, with their magnitudes."""
 
     def residual_keys(self, scores: Any, label: Any) -> Any:
         """float32(label - score) of each row of one output, as uint32 keys of the same order."""

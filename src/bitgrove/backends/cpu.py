@@ -29,7 +29,7 @@ from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, ROW_TYPES, Records
+from bitgrove.kernels.plans import MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
@@ -125,17 +125,15 @@ class CpuBackend:
     def download(self, values: Any) -> Array:
         return np.asarray(values)
 
-    def gradients(
-        self, objective: Objective, scores: Array, targets: Targets, count_magnitudes: bool = False
-    ) -> Gradients:
+    def gradients(self, objective: Objective, scores: Array, targets: Targets) -> Gradients:
         if objective.family == "given":
-            return host_gradients(objective, scores, targets, count_magnitudes)
+            return host_gradients(objective, scores, targets)
         grad = self.buffer("grad", scores.shape, np.float32)
         hess = self.buffer("hess", scores.shape, np.float32)
-        tops = np.empty((len(scores), 2), dtype=np.uint32)
+        magnitudes = records(MAGNITUDES, len(scores))
         for part in loss_parts(objective, len(scores)):
             rows = slice(part.first, part.last)
-            _core.gradients(
+            magnitudes[rows] = _core.gradients(
                 loss=part.kernel,
                 scores=scores[rows],
                 label=targets.label_of(part.first),
@@ -144,29 +142,19 @@ class CpuBackend:
                 parameters=part.parameters,
                 grad=grad[rows],
                 hess=hess[rows],
-                tops=tops[rows],
                 n_threads=self.n_threads,
                 simd=self.simd,
             )
         kept = None if objective.constant_hessian(targets.weight) else hess
         if kept is None:
-            tops[:, 1] = 0
-        counts = self._counts(grad, kept) if count_magnitudes else None
-        return Gradients(grad, kept, tops, counts)
+            for name in ("hess_top", "hess_rows", "hess_logs"):
+                magnitudes[name] = 0
+        return Gradients(grad, kept, magnitudes)
 
     def residual_keys(self, scores: Array, label: Array) -> Array:
         keys = self.buffer("residual keys", scores.shape, np.uint32)
         _core.residual_keys(scores, label, keys, self.n_threads, self.simd)
         return keys
-
-    def _counts(self, grad: Array, hess: Array | None) -> I64:
-        counts = np.zeros((len(grad), 2, MAGNITUDE_BUCKETS), dtype=np.int64)
-        for side, values in enumerate((grad, () if hess is None else hess)):
-            for k, of_output in enumerate(values):
-                _core.count_magnitudes(
-                    values=of_output, counts=counts[k, side], n_threads=self.n_threads
-                )
-        return counts
 
     def quantize(
         self, grad: Array, hess: Array | None, rounding: Rounding, runs: RowRuns

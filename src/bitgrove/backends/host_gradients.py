@@ -11,30 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends.base import Gradients, OutputGradients, Targets
+from bitgrove.kernels.plans import MAGNITUDE_SHIFT, MAGNITUDES, records
 from bitgrove.objectives import Objective
 
 Array = NDArray[Any]
 
 
-def host_gradients(
-    objective: Objective, scores: Array, targets: Targets, count_magnitudes: bool
-) -> Gradients:
+def host_gradients(objective: Objective, scores: Array, targets: Targets) -> Gradients:
     grad, hess = objective.gradients(scores, *targets)
-    parts = [
-        output_gradients(grad[k], None if hess is None else hess[k], count_magnitudes)
-        for k in range(len(grad))
-    ]
-    tops = np.stack([part.tops for part in parts])
-    counts = [part.counts for part in parts if part.counts is not None]
-    return Gradients(grad, hess, tops, np.stack(counts) if count_magnitudes else None)
+    parts = [output_gradients(grad[k], None if hess is None else hess[k]) for k in range(len(grad))]
+    return Gradients(grad, hess, np.stack([part.magnitudes for part in parts]))
 
 
-def output_gradients(grad: Array, hess: Array | None, count_magnitudes: bool) -> OutputGradients:
-    """One output's gradients with their bounds, from host arrays."""
-    no_hess = np.zeros(0, dtype=np.float32)
-    bits = [v.view(np.uint32) & 0x7FFFFFFF for v in (grad, no_hess if hess is None else hess)]
-    tops = np.array([b.max(initial=0) for b in bits], dtype=np.uint32)
-    counts = None
-    if count_magnitudes:
-        counts = np.stack([np.bincount(b >> 20, minlength=2048) for b in bits])
-    return OutputGradients(grad, hess, tops, counts)
+def output_gradients(grad: Array, hess: Array | None) -> OutputGradients:
+    """One output's gradients with their magnitudes, from host arrays."""
+    found = records(MAGNITUDES, 1)[0]
+    for side, values in (("grad", grad), ("hess", hess)):
+        if values is not None:
+            bits = values.view(np.uint32) & 0x7FFFFFFF
+            found[f"{side}_top"] = bits.max(initial=0)
+            found[f"{side}_rows"] = np.count_nonzero(bits)
+            found[f"{side}_logs"] = (bits >> MAGNITUDE_SHIFT).sum(dtype=np.int64)
+    return OutputGradients(grad, hess, found)

@@ -16,6 +16,7 @@ _DTYPES: dict[str, np.dtype[np.void]] = _core.dtypes()
 ROW_COUNTS = _DTYPES["RowCounts"]
 GRADIENT_SUMS = _DTYPES["GradientSums"]
 ROW_TOTALS = _DTYPES["RowTotals"]
+MAGNITUDES = _DTYPES["Magnitudes"]
 DIVISION = _DTYPES["Division"]
 BUILD = _DTYPES["Build"]
 SUBTRACTION = _DTYPES["Subtraction"]
@@ -27,7 +28,6 @@ FOREST_SPLIT = _DTYPES["ForestSplit"]
 
 SUBSET: int = _core.constants["SUBSET"]  # `bin` of a split by a set of bins
 MAGNITUDE_SHIFT: int = _core.constants["MAGNITUDE_SHIFT"]
-MAGNITUDE_BUCKETS: int = _core.constants["MAGNITUDE_BUCKETS"]
 SQUARED_ERROR_UNITS: int = _core.constants["SQUARED_ERROR_UNITS"]
 # Types of packed rows, by the bits of a half.
 ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}

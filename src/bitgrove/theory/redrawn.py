@@ -25,7 +25,7 @@ from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.params import TrainParams, resolve
 from bitgrove.training.booster import Booster, start_scores
-from bitgrove.training.quantize import QuantizedGradients, counts_magnitudes, quantize
+from bitgrove.training.quantize import QuantizedGradients, quantize
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -64,7 +64,7 @@ class RedrawnTree:
     def _quantized(self, number: int) -> QuantizedGradients:
         key = rounding_key(self.seed, (self.number << 20) + number)
         runs = one_run(len(self.grad))
-        given = output_gradients(self.grad, self.hess, counts_magnitudes(self.params))
+        given = output_gradients(self.grad, self.hess)
         backend, unit = ReferenceBackend(), self.unit_hessian
         return quantize(backend, given, self.params, key, runs, SoloComm(), unit)
 

@@ -45,7 +45,7 @@ from bitgrove.training.encoding import fit_encoder, with_agreed_levels
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
-from bitgrove.training.quantize import counts_magnitudes, quantize
+from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import (
     finish_tree,
     integer_leaf_sums,
@@ -144,7 +144,7 @@ class Booster:
         self.gradients = None  # their memory can be used again
         objective = self.objective.at(iteration, self.params.random_state)
         self.gradients = gradients = self.backend.gradients(
-            objective, self.scores, self.targets, counts_magnitudes(self.params)
+            objective, self.scores, self.targets
         )
         sample = row_sample(self.params, iteration)
         return [

@@ -31,7 +31,7 @@ _USUAL_TAIL = 10.0
 _MOST_LEVELS, _WIDE_LEVELS = (127, 254), (2**15 - 1, 2**16 - 2)
 _TOO_FEW = 8
 _INFINITY_BITS = 0x7F800000
-_HALF_BUCKET = 1 << (MAGNITUDE_SHIFT - 1)
+_HALF_STEP = 1 << (MAGNITUDE_SHIFT - 1)
 
 
 class Scale(NamedTuple):
@@ -69,36 +69,50 @@ def row_half_bits(grad_limit: int, hess_limit: int) -> int:
     raise AssertionError("limits above 32 bits cannot be asked for")
 
 
-def counts_magnitudes(params: TrainParams) -> bool:
-    """Whether the scale looks at the tail, which needs counts of the gradients' magnitudes."""
-    return params.gradient_scale == "robust" and params.gradient_bits is not None
+class Side(NamedTuple):
+    """The largest and the typical magnitude of the gradients, or of the hessians, of all ranks."""
+
+    top: float
+    typical: float
+
+    @property
+    def tail(self) -> float:
+        return self.top / self.typical if self.top > 0.0 else 1.0
 
 
-def largest_magnitudes(gradients: OutputGradients, comm: Comm) -> list[float]:
-    """The largest |gradient| and hessian over all ranks, exactly; an error if one is not finite."""
-    tops = comm.allreduce_max(gradients.tops[: 1 if gradients.hess is None else 2])
+def magnitudes_of(gradients: OutputGradients, comm: Comm) -> list[Side]:
+    """Of the gradients, and of the hessians if there are any; an error if one is not finite.
+
+    The upper bits of a float are nearly its logarithm: their mean is exact in integers, about that
+    of the geometric mean, and a few huge values hardly move it.
+    """
+    sides = ("grad", "hess")[: 1 if gradients.hess is None else 2]
+    found = gradients.magnitudes
+    tops = comm.allreduce_max(np.array([found[f"{side}_top"] for side in sides], np.uint32))
     for what, top in zip(("the gradients", "the hessians"), tops, strict=False):
         if top >= _INFINITY_BITS:
             raise TrainingError(
                 f"{what} overflowed float32; scale the target or the weights down, "
                 "or lower learning_rate"
             )
-    return [float(top) for top in tops.view(np.float32)]
+    sums = [[int(found[f"{side}_{what}"]) for side in sides] for what in ("logs", "rows")]
+    logs, rows = comm.allreduce_sum(np.array(sums)).tolist()
+    typical = [
+        ((log << MAGNITUDE_SHIFT) // max(n, 1)) | _HALF_STEP
+        for log, n in zip(logs, rows, strict=True)
+    ]
+    values = np.array([tops, typical], dtype=np.uint32).view(np.float32).tolist()
+    return [Side(*pair) for pair in zip(*values, strict=True)]
 
 
-def robust_levels(
-    plain: Sequence[int], tops: Sequence[float], counts: I64, unit_hessian: bool
-) -> list[int]:
+def robust_levels(plain: Sequence[int], sides: Sequence[Side], unit_hessian: bool) -> list[int]:
     """The levels of the largest gradient and hessian: more where nearly all are far smaller.
 
     Where the hessians have such a tail too, the gradients' counts only as far as it is heavier:
     rows of little gradient and hessian say little, and rounding most of them to zero is what makes
     rare classes and long queries fast. Not so if the hessians are the rows' weights alone.
     """
-    tails = [
-        top / typical_magnitude(of_top) if top > 0.0 else 1.0
-        for top, of_top in zip(tops, counts, strict=False)
-    ]
+    tails = [side.tail for side in sides]
     shared = tails[1] if len(tails) == 2 and not unit_hessian else 1.0
     wanted = [plain[0] * tails[0] / shared / _USUAL_TAIL]
     wanted += tails[1:] if unit_hessian else plain[1:]
@@ -106,18 +120,6 @@ def robust_levels(
         max(few, int(min(want, most if want <= _TOO_FEW * most else wide)))
         for want, few, most, wide in zip(wanted, plain, _MOST_LEVELS, _WIDE_LEVELS, strict=False)
     ]
-
-
-def typical_magnitude(counts: I64) -> float:
-    """About the geometric mean of the values that are not zero.
-
-    The buckets are the upper bits of floats, nearly their logarithms: the mean bucket is exact in
-    integers, and a few huge values hardly move it.
-    """
-    buckets = np.flatnonzero(counts[: _INFINITY_BITS >> MAGNITUDE_SHIFT])
-    held = counts[buckets]
-    middle = ((int(buckets @ held) << MAGNITUDE_SHIFT) // int(held.sum())) | _HALF_BUCKET
-    return float(np.array([middle], dtype=np.uint32).view(np.float32)[0])
 
 
 def noise_share(totals: Records) -> float:
@@ -145,16 +147,14 @@ def quantize(
     """
     grad, hess = gradients.grad, gradients.hess
     bits = params.gradient_bits or FULL_PRECISION_BITS
-    tops = largest_magnitudes(gradients, comm)
+    sides = magnitudes_of(gradients, comm)
     levels = [2 ** (bits - 1) - 1, 2**bits - 2]
-    if counts_magnitudes(params):
-        assert gradients.counts is not None, "the gradients were made without counts"
-        counts = comm.allreduce_sum(gradients.counts)
-        levels = [*robust_levels(levels[: len(tops)], tops, counts, unit_hessian), 1]
-    grad_scale = Scale(tops[0] / levels[0], levels[0], tops[0])
+    if params.gradient_scale == "robust" and params.gradient_bits is not None:
+        levels = [*robust_levels(levels[: len(sides)], sides, unit_hessian), 1]
+    grad_scale = Scale(sides[0].top / levels[0], levels[0], sides[0].top)
     hess_scale = Scale(1.0, 1, 1.0)
     if hess is not None:
-        hess_scale = Scale(tops[1] / levels[1], levels[1], tops[1])
+        hess_scale = Scale(sides[1].top / levels[1], levels[1], sides[1].top)
     # Beyond the float32 mantissa there is nothing to round at random.
     stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
     rounding = Rounding(

@@ -22,7 +22,7 @@ from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
 from bitgrove.backends.losses import LossPart, loss_parts
 from bitgrove.data.binning import BinMapper, cut_edges
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, ROW_TOTALS, ROW_TYPES, records
+from bitgrove.kernels.plans import MAGNITUDES, ROW_TOTALS, ROW_TYPES, records
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Custom, Objective
 from bitgrove.params import TrainParams
@@ -78,36 +78,27 @@ class CudaBackend:
         return np.asarray(self.device.cupy.asnumpy(values))
 
     @on_device
-    def gradients(
-        self, objective: Objective, scores: Any, targets: Targets, count_magnitudes: bool = False
-    ) -> Gradients:
+    def gradients(self, objective: Objective, scores: Any, targets: Targets) -> Gradients:
         n_outputs = len(scores)
         grad = self.device.memory.empty(scores.shape, np.float32)
         constant = objective.constant_hessian(targets.weight)
         hess = None if constant else self.device.memory.empty(scores.shape, np.float32)
-        tops = np.zeros((n_outputs, 2), dtype=np.uint32)
-        n_counts = (n_outputs, 2, MAGNITUDE_BUCKETS) if count_magnitudes else 0
-        counts = np.zeros(n_counts, dtype=np.int64)
         given = self._given(objective, scores, targets)
-        # One sending: a second one could wrap around the ring and overwrite the first.
-        tops_at, counts_at = self.device.mailbox.send(tops, counts)
+        magnitudes = records(MAGNITUDES, n_outputs)
+        (found_at,) = self.device.mailbox.send(magnitudes)
         if given is not None:
-            self._take_given(given, grad, hess, tops_at)
+            self._take_given(given, grad, hess, found_at)
         else:
             for part in loss_parts(objective, n_outputs):
-                self._launch_loss(part, objective.family, scores, targets, (grad, hess, tops_at))
-        if count_magnitudes:
-            self._count_magnitudes(grad, hess, counts_at)
-        tops = self.device.mailbox.fetch(tops_at, tops.shape, np.uint32)
-        if count_magnitudes:
-            counts = self.device.mailbox.fetch(counts_at, counts.shape, np.int64)
-        return Gradients(grad, hess, tops, counts if count_magnitudes else None)
+                self._launch_loss(part, objective.family, scores, targets, (grad, hess, found_at))
+        magnitudes = self.device.mailbox.fetch(found_at, magnitudes.shape, MAGNITUDES)
+        return Gradients(grad, hess, magnitudes)
 
     def _launch_loss(
         self, part: LossPart, family: str, scores: Any, targets: Targets, out: tuple[Any, Any, int]
     ) -> None:
-        """One kernel for the outputs of a part; out: gradients, hessians, where their tops go."""
-        grad, hess, tops_at = out
+        """One kernel for the outputs of a part; out: gradients, hessians, where magnitudes go."""
+        grad, hess, found_at = out
         first, n_outputs, n_rows = part.first, part.last - part.first, scores.shape[1]
         label = targets.label_of(first)
         data = [address_of(a) for a in (scores[first], label, targets.weight)]
@@ -120,8 +111,8 @@ class CudaBackend:
             file, threads = "gradients", _C["THREADS"]
             grid = (blocks_of(n_rows), 1) if family == "softmax" else self.device.grid(n_rows)
             args = (*data, *to, n_outputs, n_rows)
-        name, tops = f"{part.kernel}_gradients", tops_at + 8 * first
-        self.device.launch(file, name, grid, *args, tops, *part.parameters, threads=threads)
+        name, found = f"{part.kernel}_gradients", found_at + MAGNITUDES.itemsize * first
+        self.device.launch(file, name, grid, *args, found, *part.parameters, threads=threads)
 
     def _given(self, objective: Objective, scores: Any, targets: Targets) -> Any:
         """What a function of the user's returns, on the device; None for other objectives."""
@@ -131,12 +122,13 @@ class CudaBackend:
         with self.device.memory.in_use():
             return objective.given(scores, targets.label, targets.weight, self.device.cupy)
 
-    def _take_given(self, given: Any, grad: Any, hess: Any, tops_at: int) -> None:
-        """float64 gradients of the user's as float32, with their largest values."""
+    def _take_given(self, given: Any, grad: Any, hess: Any, found_at: int) -> None:
+        """float64 gradients of the user's as float32, with their magnitudes."""
         n_outputs, n_rows = grad.shape
         for k in range(n_outputs):
             data = [address_of(side[k]) for side in given]
-            out = (address_of(grad[k]), address_of(hess[k]), n_rows, tops_at + 8 * k)
+            found = found_at + MAGNITUDES.itemsize * k
+            out = (address_of(grad[k]), address_of(hess[k]), n_rows, found)
             grid = self.device.grid(n_rows)
             self.device.launch("gradients", "given_gradients", grid, *data, *out)
 
@@ -153,16 +145,6 @@ class CudaBackend:
         order = self.device.memory.scratch("order", n_rows, np.int32)
         sums = self.device.memory.scratch("rank sums", _C["RANK_SCRATCH"] * n_rows, np.int64)
         return address_of(order), address_of(sums)
-
-    def _count_magnitudes(self, grad: Any, hess: Any, counts_at: int) -> None:
-        """Counts into (n_outputs, 2, buckets) int64 at the address."""
-        n_outputs, n_rows = grad.shape
-        for side, values in enumerate((grad, hess)):
-            for k in range(0 if values is None else n_outputs):
-                to = counts_at + 8 * MAGNITUDE_BUCKETS * (2 * k + side)
-                args = (address_of(values[k]), n_rows, to)
-                grid = self.device.grid(n_rows)
-                self.device.launch("gradients", "count_magnitudes", grid, *args)
 
     @on_device
     def quantize(self, grad: Any, hess: Any, rounding: Rounding, runs: RowRuns) -> PackedRows:

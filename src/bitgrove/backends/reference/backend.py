@@ -63,10 +63,8 @@ class ReferenceBackend:
     def download(self, values: Any) -> Array:
         return np.asarray(values)
 
-    def gradients(
-        self, objective: Objective, scores: F64, targets: Targets, count_magnitudes: bool = False
-    ) -> Gradients:
-        return host_gradients(objective, scores, targets, count_magnitudes)
+    def gradients(self, objective: Objective, scores: F64, targets: Targets) -> Gradients:
+        return host_gradients(objective, scores, targets)
 
     def residual_keys(self, scores: F64, label: F64) -> NDArray[np.uint32]:
         return float32_keys(numpy_to_gradient(label - scores))

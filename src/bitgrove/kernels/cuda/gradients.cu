@@ -1,7 +1,7 @@
 // Scores to float32 gradients and hessians, row by row; one kernel for each loss of losses.h.
 //
-// Every kernel also takes the largest magnitude of each output: tops[2 k] of its gradients,
-// tops[2 k + 1] of its hessians. The loss's parameters come last, one by one.
+// Every kernel also adds up the magnitudes of each output. The loss's parameters come last, one by
+// one.
 #include "blocks.h"
 #include "losses.h"
 #include "magnitudes.h"
@@ -14,12 +14,12 @@ struct GradientArrays {  // (n_outputs, n_rows), and one entry per row
   const float* weight;  // null: one everywhere
   float *grad, *hess;   // hess may be null: it is not wanted where it is constant one
   int64_t n_outputs, n_rows;
-  uint32_t* tops;
+  Magnitudes* magnitudes;
 };
 
 template <class Loss>
 __device__ void elementwise(const GradientArrays& a, const LossParameters& parameters) {
-  uint32_t grad_top = 0, hess_top = 0;
+  Magnitudes mine{};
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < a.n_rows;
        i += step) {
@@ -27,15 +27,11 @@ __device__ void elementwise(const GradientArrays& a, const LossParameters& param
     const double w = a.weight ? static_cast<double>(a.weight[i]) : 1.0;
     const float g = to_gradient(pair.grad * w);
     a.grad[i] = g;
-    grad_top = max(grad_top, magnitude_bits(g));
-    if (a.hess) {
-      const float h = to_gradient(pair.hess * w);
-      a.hess[i] = h;
-      hess_top = max(hess_top, magnitude_bits(h));
-    }
+    float h = 0.0f;
+    if (a.hess) a.hess[i] = h = to_gradient(pair.hess * w);
+    take_magnitudes(g, h, mine);
   }
-  take_maximum(grad_top, a.tops);
-  take_maximum(hess_top, a.tops + 1);
+  add_magnitudes(a.magnitudes, mine);
 }
 
 // One row per thread: the powers are added in the order of classes, and computed again where they
@@ -57,12 +53,13 @@ __device__ void softmax(const GradientArrays& a, const LossParameters& parameter
     const double p = exact_exp(a.scores[k * a.n_rows + row] - largest) / total;
     const GradientPair pair = Loss::gradient(p, a.label[row] == static_cast<double>(k), parameters);
     const float g = to_gradient(pair.grad * w), h = to_gradient(pair.hess * w);
+    Magnitudes mine{};
     if (inside) {
       a.grad[k * a.n_rows + i] = g;
       a.hess[k * a.n_rows + i] = h;
+      take_magnitudes(g, h, mine);
     }
-    take_maximum(inside ? magnitude_bits(g) : 0u, a.tops + 2 * k);
-    take_maximum(inside ? magnitude_bits(h) : 0u, a.tops + 2 * k + 1);
+    add_magnitudes(a.magnitudes + k, mine);
   }
 }
 
@@ -70,12 +67,12 @@ __device__ void softmax(const GradientArrays& a, const LossParameters& parameter
 
 using namespace bitgrove;
 
-#define GRADIENT_KERNEL(NAME, BODY)                                                             \
-  extern "C" __global__ void __launch_bounds__(THREADS) NAME##_gradients(                       \
-      const double* scores, const double* label, const float* weight, float* grad, float* hess, \
-      int64_t n_outputs, int64_t n_rows, uint32_t* tops, BG_PARAMETER_ARGUMENTS) {              \
-    const GradientArrays arrays{scores, label, weight, grad, hess, n_outputs, n_rows, tops};    \
-    BODY(arrays, LossParameters{{BG_PARAMETERS}});                                              \
+#define GRADIENT_KERNEL(NAME, BODY)                                                                \
+  extern "C" __global__ void __launch_bounds__(THREADS) NAME##_gradients(                          \
+      const double* scores, const double* label, const float* weight, float* grad, float* hess,    \
+      int64_t n_outputs, int64_t n_rows, Magnitudes* magnitudes, BG_PARAMETER_ARGUMENTS) {         \
+    const GradientArrays arrays{scores, label, weight, grad, hess, n_outputs, n_rows, magnitudes}; \
+    BODY(arrays, LossParameters{{BG_PARAMETERS}});                                                 \
   }
 #define ELEMENTWISE_KERNEL(NAME, LOSS) GRADIENT_KERNEL(NAME, elementwise<LOSS>)
 #define SOFTMAX_KERNEL(NAME, LOSS) GRADIENT_KERNEL(NAME, softmax<LOSS>)
@@ -86,29 +83,14 @@ BG_SOFTMAX_LOSSES(SOFTMAX_KERNEL)
 // Gradients that a function of the user's has made, one output.
 extern "C" __global__ void __launch_bounds__(THREADS)
     given_gradients(const double* given_grad, const double* given_hess, float* grad, float* hess,
-                    int64_t n_rows, uint32_t* tops) {
-  uint32_t grad_top = 0, hess_top = 0;
+                    int64_t n_rows, Magnitudes* magnitudes) {
+  Magnitudes mine{};
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows;
        i += step) {
     grad[i] = to_gradient(given_grad[i]);
     hess[i] = to_gradient(given_hess[i]);
-    grad_top = max(grad_top, magnitude_bits(grad[i]));
-    hess_top = max(hess_top, magnitude_bits(hess[i]));
+    take_magnitudes(grad[i], hess[i], mine);
   }
-  take_maximum(grad_top, tops);
-  take_maximum(hess_top, tops + 1);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-    count_magnitudes(const float* values, int64_t n, int64_t* counts) {
-  __shared__ uint32_t local[MAGNITUDE_BUCKETS];  // a block sees fewer than 2^32 rows
-  for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS) local[b] = 0;
-  __syncthreads();
-  const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n; i += step)
-    atomicAdd(local + (magnitude_bits(values[i]) >> MAGNITUDE_SHIFT), 1u);
-  __syncthreads();
-  for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS)
-    if (local[b] != 0) atomic_add(counts + b, local[b]);
+  add_magnitudes(magnitudes, mine);
 }

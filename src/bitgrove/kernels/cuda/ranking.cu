@@ -3,7 +3,7 @@
 // Pairs: a thread owns a row by its rank and pairs it with the ranks above it, up to the
 // truncation; what the pairs add to the upper rows is first added up over each warp. Lists: a
 // thread owns rows, and the block adds up what they need of each other. One kernel for each loss of
-// ranking.h; each also takes the largest gradient (tops[0]) and hessian (tops[1]).
+// ranking.h; each also adds up the magnitudes.
 #include "blocks.h"
 #include "magnitudes.h"
 #include "plans.h"
@@ -27,7 +27,7 @@ struct RankArrays {  // one entry per row, RANK_SCRATCH in scratch
   int32_t* order;
   int64_t* scratch;
   float *grad, *hess;
-  uint32_t* tops;
+  Magnitudes* magnitudes;
 };
 
 struct FixedPair {
@@ -124,7 +124,7 @@ __device__ void ranked(const RankArrays& a, const RankRules& rules) {
   const int64_t total = block_sum(add_pairs<Loss>(q, rules, scaled), partial);
   if (threadIdx.x == 0) norm = Loss::norm(static_cast<double>(total) / q.unit, rules.parameters);
   __syncthreads();
-  uint32_t grad_top = 0, hess_top = 0;
+  Magnitudes mine{};
   for (int64_t rank = threadIdx.x; rank < n_rows; rank += RANK_THREADS) {
     const int64_t row = begin + order[rank];
     const double w = a.weight ? static_cast<double>(a.weight[row]) : 1.0;
@@ -132,11 +132,9 @@ __device__ void ranked(const RankArrays& a, const RankRules& rules) {
     const float h = rank_gradient(__ldcg(sums + 2 * rank + 1), q, norm, w);
     a.grad[row] = g;
     a.hess[row] = h;
-    grad_top = max(grad_top, magnitude_bits(g));
-    hess_top = max(hess_top, magnitude_bits(h));
+    take_magnitudes(g, h, mine);
   }
-  take_maximum(grad_top, a.tops);
-  take_maximum(hess_top, a.tops + 1);
+  add_magnitudes(a.magnitudes, mine);
 }
 
 // The block's sum of rounded numbers, as a float64 in every thread.
@@ -191,7 +189,7 @@ __device__ void listwise(const RankArrays& a, const ListTables& tables,
   for (int64_t i = threadIdx.x; i < n_rows; i += RANK_THREADS)
     seconds += __double2ll_rn(Loss::second(rows[i], first) * CORRECTION_UNIT);
   const double second = fixed_sum(seconds, CORRECTION_UNIT, partial);
-  uint32_t grad_top = 0, hess_top = 0;
+  Magnitudes mine{};
   for (int64_t i = threadIdx.x; i < n_rows; i += RANK_THREADS) {
     const int64_t row = begin + i;
     // A row alone has nothing to be ranked against.
@@ -201,11 +199,9 @@ __device__ void listwise(const RankArrays& a, const ListTables& tables,
     const float g = to_gradient(pair.grad * w), h = to_gradient(pair.hess * w);
     a.grad[row] = g;
     a.hess[row] = h;
-    grad_top = max(grad_top, magnitude_bits(g));
-    hess_top = max(hess_top, magnitude_bits(h));
+    take_magnitudes(g, h, mine);
   }
-  take_maximum(grad_top, a.tops);
-  take_maximum(hess_top, a.tops + 1);
+  add_magnitudes(a.magnitudes, mine);
 }
 
 }  // namespace bitgrove
@@ -219,21 +215,22 @@ using namespace bitgrove;
       const double* score, const double* label, const float* weight, const int64_t* query_offset, \
       const double* inverse_best, const double* unit, const double* label_gain,                   \
       const double* discount, int32_t* order, int64_t* scratch, float* grad, float* hess,         \
-      uint32_t* tops, BG_PARAMETER_ARGUMENTS) {                                                   \
+      Magnitudes* magnitudes, BG_PARAMETER_ARGUMENTS) {                                           \
     const RankTables tables{query_offset, inverse_best, unit, label_gain, discount};              \
     const RankRules rules{tables, LossParameters{{BG_PARAMETERS}}};                               \
-    ranked<LOSS>({score, label, weight, order, scratch, grad, hess, tops}, rules);                \
+    ranked<LOSS>({score, label, weight, order, scratch, grad, hess, magnitudes}, rules);          \
   }
 
 BG_RANKED_LOSSES(RANKED_KERNEL)
 
 #define LISTWISE_KERNEL(NAME, LOSS)                                                               \
-  extern "C" __global__ void __launch_bounds__(RANK_THREADS) NAME##_gradients(                    \
-      const double* score, const double* label, const float* weight, const int64_t* query_offset, \
-      const double* unit, const double* label_gain, const uint64_t* row_id, int32_t* order,       \
-      int64_t* scratch, float* grad, float* hess, uint32_t* tops, BG_PARAMETER_ARGUMENTS) {       \
+  extern "C" __global__ void __launch_bounds__(RANK_THREADS)                                      \
+      NAME##_gradients(const double* score, const double* label, const float* weight,             \
+                       const int64_t* query_offset, const double* unit, const double* label_gain, \
+                       const uint64_t* row_id, int32_t* order, int64_t* scratch, float* grad,     \
+                       float* hess, Magnitudes* magnitudes, BG_PARAMETER_ARGUMENTS) {             \
     const ListTables tables{query_offset, unit, label_gain, row_id};                              \
-    const RankArrays arrays{score, label, weight, order, scratch, grad, hess, tops};              \
+    const RankArrays arrays{score, label, weight, order, scratch, grad, hess, magnitudes};        \
     listwise<LOSS>(arrays, tables, LossParameters{{BG_PARAMETERS}});                              \
   }
 

@@ -34,6 +34,17 @@ struct RowTotals {
 
 constexpr int SQUARED_ERROR_UNITS = 65536;
 
+// What a scale must know of one output's gradients and hessians, before they are rounded: the bit
+// patterns of the largest |grad| and hess (infinities and NaN are above all numbers), how many are
+// not zero, and the sums of all patterns >> MAGNITUDE_SHIFT. Those are nearly logarithms: their
+// mean is about that of the geometric mean, in integers.
+struct Magnitudes {
+  int64_t grad_logs, hess_logs, grad_rows, hess_rows;
+  uint32_t grad_top, hess_top;
+};
+
+constexpr int MAGNITUDE_SHIFT = 20;  // the exponent and three bits of the mantissa are left
+
 // How float gradients become integers: floor(x * inverse + noise), within the limit.
 struct Rounding {
   double inverse_grad, inverse_hess, grad_limit, hess_limit;
@@ -113,8 +124,6 @@ struct ForestSplit {
 constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u, SUBSET_BIT = 0x40000000u;
 constexpr uint32_t FEATURE_BITS = SUBSET_BIT - 1;
 
-// Magnitudes of gradients are counted by their exponent and three bits of their mantissa.
-constexpr int MAGNITUDE_SHIFT = 20, MAGNITUDE_BUCKETS = 2048;
 // Threads of a block: of most kernels, of the partition, of the histograms (of full precision), of
 // the pairs of a query.
 constexpr int THREADS = 256, PARTITION_THREADS = 512;
