@@ -169,12 +169,12 @@ def _rare_class() -> Case:
     return case
 
 
-def _ranking(valid: bool = False) -> Case:
+def _ranking(valid: bool = False, **more: Any) -> Case:
     rng = np.random.default_rng(6)
     group = rng.integers(1, 25, size=50)
     X = table(int(group.sum()), 6, 6)
     y = np.clip(np.floor(signal(X, 6)), 0, 4)
-    case = Case(_base("lambdarank", gradient_bits=5), X, y, group=group)
+    case = Case(_base("lambdarank", gradient_bits=5, **more), X, y, group=group)
     if valid:
         group = rng.integers(2, 20, size=20)
         X = table(int(group.sum()), 6, 60)
@@ -315,6 +315,11 @@ CASES: dict[str, Callable[[], Case]] = {
     "binary 8 bits depth": lambda: _binary(8, max_depth=3),
     "binary full precision": lambda: _binary(None),
     "binary sampled": lambda: _binary(3, subsample=0.6, subsample_freq=2, colsample_bytree=0.5),
+    "binary mvs": lambda: _binary(4, data_sample_strategy="mvs", subsample=0.4),
+    "binary goss full precision": lambda: _binary(
+        None, data_sample_strategy="goss", top_rate=0.1, other_rate=0.2, colsample_bytree=0.5
+    ),
+    "binary by class": lambda: _binary(3, pos_bagging_fraction=0.9, neg_bagging_fraction=0.4),
     "binary few bins": lambda: _binary(4, max_bin=9, bin_sample_rows=200),
     "binary imbalanced": lambda: _binary(4, scale_pos_weight=3.0),
     "early stopping": _early_stopping,
@@ -322,14 +327,19 @@ CASES: dict[str, Callable[[], Case]] = {
     "regression weighted": lambda: _regression(True),
     "regression full precision": lambda: _regression(False, gradient_bits=None),
     "regression heavy tail": _heavy_tail,
+    "regression weighted mvs": lambda: _regression(
+        True, data_sample_strategy="mvs", subsample=0.3, refit_leaves=False
+    ),
     "multiclass": _multiclass,
     "multiclass rare class": _rare_class,
     "ranking": _ranking,
+    "ranking by query": lambda: _ranking(bagging_by_query=True, subsample=0.5),
     "ranking early stopping": lambda: _ranking(valid=True),
     "wide": _wide,
     "tall narrow": _tall_narrow,
     "few values": _few_values,
     "absolute error": lambda: _values("mae", valid=True),
+    "absolute error mvs": lambda: _values("mae", data_sample_strategy="mvs", subsample=0.3),
     "absolute error relative": lambda: _values("mape", weighted=True, subsample=0.6),
     "quantiles": lambda: _values("quantile", quantile_alpha=[0.1, 0.5, 0.8], n_estimators=4),
     "quantile weighted": lambda: _values("quantile", weighted=True, gradient_bits=3),
@@ -343,6 +353,33 @@ CASES: dict[str, Callable[[], Case]] = {
     "several targets": _several_targets,
     "several labels": _several_labels,
     "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
+    "monotone": lambda: _binary(
+        3, monotone_constraints=[1, -1, 0, 1, 0, 0, 0], refit_leaves=False, reg_alpha=0.1
+    ),
+    "monotone intermediate": lambda: _values(
+        "regression",
+        monotone_constraints_method="intermediate",
+        num_leaves=31,
+        monotone_constraints=[1, -1, 0, 1, 0],
+        gradient_bits=3,
+    ),
+    "monotone quantile": lambda: _values(
+        "quantile", monotone_constraints=[1, -1, 0, 1, 0], path_smooth=2.0, n_estimators=4
+    ),
+    "interactions": lambda: _binary(
+        4, interaction_constraints=[[0, 1], [1, 2, 3]], colsample_bynode=0.6, colsample_bytree=0.9
+    ),
+    "rules together": lambda: _categories(
+        "multiclass",
+        n_estimators=3,
+        monotone_constraints=[0, 0, 0, 0, 1, -1],
+        path_smooth=5.0,
+        monotone_constraints_method="intermediate",
+        feature_contri=[1, 0.5, 1, 0.9, 1, 1],
+        extra_trees=True,
+        interaction_constraints=[[0, 1, 4], [2, 3, 4, 5]],
+        colsample_bynode=0.8,
+    ),
     "categories": lambda: _categories("regression", early_stopping_rounds=3, n_estimators=12),
     "categories binary sampled": lambda: _categories("binary", subsample=0.6, gradient_bits=2),
     "categories multiclass": lambda: _categories("multiclass", n_estimators=3, max_bin=50),

@@ -151,6 +151,7 @@ class Plan(NamedTuple):
     builds: Records
     subtractions: Records
     nodes: Records
+    allowed: NDArray[np.uint8] | None = None
 
 
 @dataclass
@@ -166,8 +167,9 @@ class Alone:
     def sum_built(self, pool: Any, builds: Records) -> tuple[int, int]:
         return self.bins
 
-    def choose(self, nodes: Records, work: TreeWork) -> Records:
-        return work.find(nodes, (0, work.pool.matrix.mapper.n_features))
+    def choose(self, plan: Plan, work: TreeWork) -> Records:
+        everything = (0, work.pool.matrix.mapper.n_features)
+        return work.find(plan.nodes, everything, allowed=plan.allowed)
 
 
 class AloneInNumpy(Alone):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bitgrove import _core
 from bitgrove.backends.cuda.module import OPTIONS, kernel_files, kernel_source
 from bitgrove.objectives import OBJECTIVES
 from objective_cases import make_objective
@@ -78,6 +79,15 @@ def test_every_objective_and_link_has_its_kernel() -> None:
         assert objective.link.kernel is None or f".entry {objective.link.kernel}(" in links
 
 
+def test_every_metric_has_its_kernel() -> None:
+    library = nvrtc()
+    if library is None:
+        pytest.skip("no NVRTC library for this platform: the wheel nvidia-cuda-nvrtc has one")
+    source = compiled(library, "metrics", "compute_80")[2]
+    for name in _core.metric_kernels():
+        assert f".entry {name}_terms(" in source or f".entry {name}_of_queries(" in source
+
+
 @pytest.mark.parametrize("name", kernel_files())
 def test_source_is_whole(name: str) -> None:
     """Headers are part of the text: CuPy's cache sees every change of theirs."""
@@ -88,6 +98,6 @@ def test_source_is_whole(name: str) -> None:
 
 def test_every_kernel_file_is_known() -> None:
     assert kernel_files() == [
-        "binning", "gradients", "histogram", "leaves", "partition", "predict", "quantize",
-        "ranking", "split",
+        "binning", "edges", "gradients", "histogram", "leaves", "metrics", "partition", "predict",
+        "quantize", "ranking", "sampling", "split",
     ]  # fmt: skip

@@ -108,7 +108,7 @@ def test_switches_that_change_nothing() -> None:
         ({"tree_method": "gpu_hist"}, "not supported; device='cuda' trains on a GPU"),
         ({"missing": -999}, "missing=-999: known from XGBoost, not supported; give missing"),
         ({"drop_rate": 0.1}, "'drop_rate' is known from LightGBM, not supported"),
-        ({"interaction_constraints": []}, "known from LightGBM and XGBoost, not supported"),
+        ({"cegb_tradeoff": 2.0}, "'cegb_tradeoff' is known from LightGBM, not supported"),
         ({"colsample_bylevel": 0.5}, "known from XGBoost, not supported; use colsample_bytree"),
         ({"od_wait": 5}, "known from CatBoost, not supported; use early_stopping_rounds"),
         ({"num_leafs": 3}, "unknown parameter 'num_leafs'; did you mean 'num_leaves'"),

@@ -15,9 +15,17 @@ from sklearn.pipeline import make_pipeline
 
 import bitgrove as bg
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
-from bitgrove.data.statistics import N_FOLDS, SMOOTHINGS
+from bitgrove.data.row_ids import one_run
+from bitgrove.data.statistics import (
+    MOST_PRIOR,
+    N_BLOCKS,
+    N_HEARD,
+    Blocks,
+    FirstGradients,
+    fit_statistics,
+)
 from bitgrove.distributed import run_threads
-from bitgrove.distributed.comm import Comm
+from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import DataError, DataTypeError, RankFailure
 
 CITIES = np.array(["oslo", "rome", "bern", "riga", "łódź", "york", "lima", "kyiv"])
@@ -142,21 +150,34 @@ def test_order_of_rows_does_not_name_the_levels() -> None:
     assert len(digests) == 1
 
 
+def moments(values: NDArray[np.float64], labels: list[Any]) -> tuple[float, int]:
+    """Of groups of rows: the sum of squared sums over counts, and how many groups."""
+    groups = pd.Series(values).groupby(labels)
+    return float((groups.sum() ** 2 / groups.count()).sum()), groups.ngroups
+
+
 def test_statistics_never_see_a_rows_own_label() -> None:
-    """Out-of-fold sums, written down once more; at prediction those of all rows."""
+    """Sums over other blocks, written down once more; at prediction those of all rows."""
     params = {**PARAMS, "n_estimators": 1, "num_leaves": 2, "learning_rate": 1.0}
     trained = bg.train(params, make_dataset(FRAME[["user"]], Y))
-    assert trained.encoder is not None and len(SMOOTHINGS) == 1
-    users, base = FRAME["user"].to_numpy(), trained.base_score[0]
+    assert trained.encoder is not None
+    users, steps = FRAME["user"].to_numpy(), Y - trained.base_score[0]
     known = trained.encoder.levels[0].values.tolist()
+    block = row_hash(hash_key(0, 5), np.arange(N_ROWS, dtype=np.uint64)) % np.uint64(N_BLOCKS)
+    (of_parts, n_parts), (of_levels, n_levels) = (
+        moments(steps, [users, block]),
+        moments(steps, [users]),
+    )
+    noise = (of_parts - of_levels) / (n_parts - n_levels)
+    prior = noise / ((of_levels - n_levels * noise) / N_ROWS)
     for user in known[:20]:
-        steps = Y[users == user] - base
-        expected = steps.sum() / (len(steps) + SMOOTHINGS[0])
+        mine = steps[users == user]
         found = trained.encoder.statistics[0].values[0, known.index(user)]
-        assert found == pytest.approx(expected, rel=1e-5)
-    folds = row_hash(hash_key(0, 5), np.arange(N_ROWS, dtype=np.uint64)) % np.uint64(N_FOLDS)
-    others = [Y[(users == u) & (folds != f)] - base for u, f in zip(users, folds, strict=True)]
-    column = np.array([s.sum() / (len(s) + SMOOTHINGS[0]) for s in others])
+        assert found == pytest.approx(mine.sum() / (len(mine) + prior), rel=1e-5)
+    behind = (block[:, None].astype(int) - block.astype(int)) % N_BLOCKS
+    heard = (behind >= 1) & (behind <= N_HEARD) & (users[:, None] == users)
+    assert not (heard & heard.T).any()
+    column = heard @ steps / (heard.sum(axis=1) + prior)
     # The one split is a cut of that column: the number of rows on each side says where.
     tree = trained.trees[0]
     below = np.sort(tree.leaf_rows)[0]
@@ -164,6 +185,31 @@ def test_statistics_never_see_a_rows_own_label() -> None:
     assert tree.threshold[0] == pytest.approx(gaps[below - 1], abs=0.05) or tree.threshold[
         0
     ] == pytest.approx(gaps[N_ROWS - below - 1], abs=0.05)
+
+
+@pytest.mark.parametrize(("strength", "least", "most"), [(0.0, 30, 100), (1.0, 0.8, 1.25)])
+def test_the_prior_is_learnt(strength: float, least: float, most: float) -> None:
+    """noise 1 over the variance of the levels' worth; at most MOST_PRIOR rows."""
+    rng = np.random.default_rng(3)
+    n_rows, n_levels = 40_000, 2_000
+    codes = rng.integers(0, n_levels, n_rows)
+    y = strength * rng.normal(size=n_levels)[codes] + rng.normal(size=n_rows)
+    blocks = Blocks.of(one_run(n_rows), 0, SoloComm())
+    gradients = FirstGradients(-y.astype(np.float32)[None], None)
+    fitted, _ = fit_statistics(codes.astype(float), n_levels, gradients, blocks)
+    sums, counts = np.bincount(codes, y, n_levels), np.bincount(codes, minlength=n_levels)
+    prior = np.median(sums / fitted.values[0, :-1] - counts)
+    assert least <= prior <= most + 1e-3 and most <= MOST_PRIOR
+
+
+def test_where_subsets_end() -> None:
+    """Above max_cat_levels, or max_bin, a category becomes a statistic."""
+    for more, expected in (({"max_cat_levels": 7}, {0, 2}), ({"max_bin": 7}, {0, 2}), ({}, {2})):
+        dataset = make_dataset()
+        trained = bg.train({**PARAMS, **more}, dataset)
+        assert trained.encoder is not None and set(trained.encoder.statistics) == expected
+    again = bg.train({**PARAMS, "max_cat_levels": 7}, dataset)  # bins that are kept are not reused
+    assert again.encoder is not None and set(again.encoder.statistics) == {0, 2}
 
 
 def shard(comm: Comm) -> bg.Dataset:
@@ -290,3 +336,13 @@ def test_estimators() -> None:
         bg.BitGroveRegressor(categorical_features=None).fit(FRAME, Y)
     with pytest.raises(ValueError):
         bg.BitGroveRegressor().fit(objects, Y)
+
+
+def test_bins_are_not_shared_with_statistics() -> None:
+    """The whole table has one level more than max_cat_levels, a part of it has not."""
+    frame = pd.DataFrame({"code": np.arange(N_ROWS) % 65, "x": FRAME["x"]})
+    whole = bg.Dataset(frame, Y, categorical_feature=["code"])
+    few = frame[frame["code"] < 60]
+    part = bg.Dataset(few, Y[few.index], categorical_feature=["code"], reference=whole)
+    alone = bg.Dataset(few, Y[few.index], categorical_feature=["code"])
+    assert bg.train(PARAMS, part).digest() == bg.train(PARAMS, alone).digest()

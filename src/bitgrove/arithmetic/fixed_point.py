@@ -30,8 +30,12 @@ def unit_exponent(max_magnitude: float, n_values: int) -> int:
     if max_magnitude == 0.0 or n_values == 0:
         return 0
     _, exponent = math.frexp(max_magnitude)  # max_magnitude < 2^exponent
-    n_bits = max(1, n_values).bit_length()
-    return min(_MAX_VALUE_BITS, _MAX_SUM_BITS - n_bits) - exponent
+    return value_bits(n_values) - exponent
+
+
+def value_bits(n_values: int) -> int:
+    """Bits that each of so many values may have."""
+    return min(_MAX_VALUE_BITS, _MAX_SUM_BITS - max(1, n_values).bit_length())
 
 
 def to_units(values: NDArray[np.float64], exponents: Any) -> NDArray[np.int64]:
@@ -56,12 +60,15 @@ def fixed_point_sums(rows: Sequence[F64] | F64, comm: Comm) -> F64:
     bounds = comm.allreduce_max(np.array(tops, dtype=np.float64))
     n_values = int(comm.allreduce_sum(np.array([len(rows[0])], dtype=np.int64))[0])
     exponents = [unit_exponent(float(bound), n_values) for bound in bounds]
-    local = [_local_sum(row, e) for row, e in zip(rows, exponents, strict=True)]
+    local = [sum_in_units(row, e) for row, e in zip(rows, exponents, strict=True)]
     totals = comm.allreduce_sum(np.array(local, dtype=np.int64))
     return np.array([to_float(int(t), e) for t, e in zip(totals, exponents, strict=True)])
 
 
-def _local_sum(values: F64, exponent: int) -> int:
-    """In pieces: the integers of all rows at once would be the largest arrays of a training."""
+def sum_in_units(values: F64, exponent: int) -> int:
+    """The sum of to_units.
+
+    In pieces: the integers of all rows at once would be the largest arrays of a training.
+    """
     pieces = (values[i : i + _PIECE] for i in range(0, len(values), _PIECE))
     return sum(int(to_units(piece, exponent).sum()) for piece in pieces)

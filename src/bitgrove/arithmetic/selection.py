@@ -74,7 +74,8 @@ def float32_of_keys(keys: U32) -> F32:
     return (keys ^ mask).view(np.float32)
 
 
-def _float64_keys(values: F64) -> U64:
+def float64_keys(values: F64) -> U64:
+    """As float32_keys."""
     bits = (values + 0.0).view(np.uint64)
     return bits ^ np.where(bits >> 63 == 1, np.uint64(2**64 - 1), np.uint64(2**63))
 
@@ -96,7 +97,7 @@ def integer_weights(weight: F32 | None, comm: Comm) -> I64 | None:
 
 def weighted_quantile(values: F64, weight: F32 | None, level: float, comm: Comm) -> float:
     """The quantile of the values of all ranks; half way where it lies between two of them."""
-    keys, weights = _float64_keys(values), integer_weights(weight, comm)
+    keys, weights = float64_keys(values), integer_weights(weight, comm)
 
     def count(prefix: U64, shift: int) -> I64:
         high = np.uint64(shift + 16)

@@ -1,9 +1,10 @@
 """Target statistics: what each level of a category with many levels is worth, as numbers.
 
 Owns Statistics. A level is worth the step that a leaf of its rows would take from the base score,
--G / (H + smoothing * mean hessian), G and H summed over its rows. In training a row gets what the
-rows of the other folds say of its level: never its own label. Which fold a row is in is a hash of
-its id, and sums are integers, so that the bits depend neither on ranks nor on the order of rows.
+-G / (H + prior), G and H summed over its rows. The prior is learnt from all levels: the less they
+differ beyond noise, the more a level is drawn to zero. In training a row gets what other blocks of
+rows say of its level: never its own label. Which block a row is in is a hash of its id, and sums
+are integers, so that the bits depend neither on ranks nor on the order of rows.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
-from bitgrove.arithmetic.fixed_point import to_units
+from bitgrove.arithmetic.fixed_point import fixed_point_sums, to_units
 from bitgrove.data.levels import Codes
 from bitgrove.data.row_ids import RowRuns, row_ids
-from bitgrove.distributed.comm import Comm
+from bitgrove.distributed.comm import Comm, SoloComm
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-N_FOLDS = 4
-SMOOTHINGS = (10.0,)  # one for each column
-_FOLD_PURPOSE = 5
+# Blocks stand in a circle, and each hears the half of the others that is before it. So of two rows
+# one may inform the other, never both each other: noise that they share is not counted twice.
+N_BLOCKS, N_HEARD = 9, 4
+# The prior in rows: between these, and the middle one where no level has rows in two blocks.
+LEAST_PRIOR, USUAL_PRIOR, MOST_PRIOR = 0.1, 10.0, 100.0
+_BLOCK_PURPOSE = 5
 # Integers of 36 bits are summed in two halves of 18: float64 holds the sums of 2^31 rows exactly.
 _VALUE_BITS, _HALF_BITS, _MAX_SUM_BITS = 36, 18, 62
 
@@ -57,50 +61,89 @@ class FirstGradients(NamedTuple):
     hess: F32 | None
 
 
-class Folds(NamedTuple):
-    """The fold of each row of this rank."""
+class Blocks(NamedTuple):
+    """The block of each row of this rank."""
 
     of_row: I64
     comm: Comm
 
     @staticmethod
-    def of(runs: RowRuns, seed: int, comm: Comm) -> Folds:
-        hashes = row_hash(hash_key(seed, _FOLD_PURPOSE), row_ids(runs))
-        return Folds((hashes % np.uint64(N_FOLDS)).astype(np.int64), comm)
+    def of(runs: RowRuns, seed: int, comm: Comm) -> Blocks:
+        hashes = row_hash(hash_key(seed, _BLOCK_PURPOSE), row_ids(runs))
+        return Blocks((hashes % np.uint64(N_BLOCKS)).astype(np.int64), comm)
 
 
 def fit_statistics(
-    codes: NDArray[np.floating], n_levels: int, gradients: FirstGradients, folds: Folds
+    codes: NDArray[np.floating], n_levels: int, gradients: FirstGradients, blocks: Blocks
 ) -> tuple[Statistics, list[F64]]:
-    """The statistics of all rows, and the columns of this rank's rows from the other folds."""
+    """The statistics of all rows, and the columns of this rank's rows: one for each output."""
     level = np.where(np.isnan(codes), n_levels, codes).astype(np.int64)
-    group = folds.of_row * (n_levels + 1) + level
-    n_groups = N_FOLDS * (n_levels + 1)
-    counts = _summed([np.bincount(group, minlength=n_groups).astype(np.int64)], folds.comm)
+    group = blocks.of_row * (n_levels + 1) + level
+    n_groups = N_BLOCKS * (n_levels + 1)
+    counts = _summed([np.bincount(group, minlength=n_groups).astype(np.int64)], blocks.comm)
     values, columns = [], []
     for k, grad in enumerate(gradients.grad):
-        hess = counts if gradients.hess is None else None
-        sums_grad, unit_grad = _fixed_sums(grad, group, n_groups, folds.comm)
-        unit_hess = 1.0
+        sums, unit = _fixed_sums(grad, group, n_groups, blocks.comm)
+        hess, unit_hess = counts, 1.0
         if gradients.hess is not None:
-            hess, unit_hess = _fixed_sums(gradients.hess[k], group, n_groups, folds.comm)
-        assert hess is not None
-        by_fold = [s.reshape(N_FOLDS, -1) for s in (sums_grad, hess)]
-        totals = [s.sum(axis=0) for s in by_fold]
-        mean_hess = float(totals[1].sum()) * unit_hess / max(float(counts.sum()), 1.0)
-        for smoothing in SMOOTHINGS:
-            prior = smoothing * mean_hess
-            units = (unit_grad, unit_hess)
-            values.append(_worth(totals[0], totals[1], units, prior))
-            others = _worth(totals[0] - by_fold[0], totals[1] - by_fold[1], units, prior)
-            columns.append(others[folds.of_row, level])
+            hess, unit_hess = _fixed_sums(gradients.hess[k], group, n_groups, blocks.comm)
+        shape = (N_BLOCKS, n_levels + 1)
+        parts = Sums(sums.reshape(shape), hess.reshape(shape), (unit, unit_hess))
+        prior = _prior(parts, int(counts.sum()))
+        values.append(parts.of_levels().steps(prior))
+        columns.append(parts.heard().steps(prior)[blocks.of_row, level])
     return Statistics(np.array(values)), columns
 
 
-def _worth(grad: I64, hess: I64, units: tuple[float, float], prior: float) -> F64:
-    curvature = hess.astype(np.float64) * units[1] + prior
-    step = -(grad.astype(np.float64) * units[0])
-    return np.divide(step, curvature, out=np.zeros(grad.shape), where=curvature > 0.0) + 0.0
+class Sums(NamedTuple):
+    """Integer sums over groups of rows, and what one of each is worth."""
+
+    grad: I64
+    hess: I64
+    units: tuple[float, float]
+
+    def of_levels(self) -> Sums:
+        return Sums(self.grad.sum(axis=0), self.hess.sum(axis=0), self.units)
+
+    def heard(self) -> Sums:
+        """For each block: the sums of the blocks that it hears."""
+        heard = [np.zeros_like(sums) for sums in (self.grad, self.hess)]
+        for i in range(1, N_HEARD + 1):
+            heard[0] += np.roll(self.grad, i, axis=0)
+            heard[1] += np.roll(self.hess, i, axis=0)
+        return Sums(heard[0], heard[1], self.units)
+
+    def steps(self, prior: float) -> F64:
+        """-G / (H + prior), zero where there is nothing."""
+        curvature = self.hess.astype(np.float64) * self.units[1] + prior
+        step = -(self.grad.astype(np.float64) * self.units[0])
+        return np.divide(step, curvature, out=np.zeros(step.shape), where=curvature > 0.0) + 0.0
+
+    def squares(self) -> tuple[float, int]:
+        """The sum of G * G / H over groups that have rows, and how many have."""
+        has_rows = self.hess > 0
+        grad = self.grad[has_rows].astype(np.float64) * self.units[0]
+        terms = grad * grad / (self.hess[has_rows].astype(np.float64) * self.units[1])
+        return float(fixed_point_sums([terms], SoloComm())[0]), len(terms)
+
+
+def _prior(parts: Sums, n_rows: int) -> float:
+    """noise / spread, by moments, from the sums of each level in each block.
+
+    If steps of levels have the variance `spread`, and gradients the variance noise * hessian, then
+    G * G / H is expected to be noise + spread * H: of a level, and of its rows in one block.
+    """
+    total_hess = float(parts.hess.sum()) * parts.units[1]
+    one_row = total_hess / max(n_rows, 1)
+    of_parts, n_parts = parts.squares()
+    of_levels, n_levels = parts.of_levels().squares()
+    if n_parts == n_levels:
+        return USUAL_PRIOR * one_row
+    noise = (of_parts - of_levels) / (n_parts - n_levels)
+    spread = (of_levels - n_levels * noise) / total_hess
+    if noise >= spread * MOST_PRIOR * one_row:
+        return MOST_PRIOR * one_row
+    return max(noise / spread, LEAST_PRIOR * one_row)
 
 
 def _summed(parts: Sequence[I64], comm: Comm) -> I64:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from bitgrove.arithmetic.fixed_point import to_float, to_units, unit_exponent
 from bitgrove.arithmetic.selection import weighted_quantile
+from bitgrove.constraints.given import directions
+from bitgrove.constraints.order import in_order
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.data.row_ids import number_rows, row_ids
@@ -22,7 +24,7 @@ from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.predict import predict_leaves
 from bitgrove.objectives import OBJECTIVES, make_objective
-from bitgrove.params import resolve
+from bitgrove.params import TrainParams, resolve
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
@@ -60,6 +62,7 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
         raise DataError("refit: there are no rows")
     rows = rows_for_prediction(dataset, model.feature_names, model.encoder)
     scores = np.repeat(model.base_score[:, None], dataset.n_rows, axis=1)
+    direction = _column_directions(model, params)
     trees: list[Tree] = []
     for iteration in range(model.n_iterations):
         part = model[iteration : iteration + 1]
@@ -84,9 +87,18 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
             fresh = np.clip(size * rates[iteration] + 0.0, -bound, bound)
             kept = decay_rate * tree.leaf_value + (1.0 - decay_rate) * fresh
             values = np.where(counts > 0, kept if decay_rate > 0.0 else fresh, tree.leaf_value)
+            values = in_order(tree, values, direction)
             trees.append(replace(tree, leaf_value=values, leaf_rows=counts, leaf_hess=hesses))
             scores[output] += values[mine]
     return trees
+
+
+def _column_directions(model: Model, params: TrainParams) -> NDArray[np.int8]:
+    """Of the monotone features, by the columns that trees see."""
+    encoder = model.encoder
+    categories = () if encoder is None else encoder.levels
+    found = directions(params, model.feature_names, categories)
+    return found if encoder is None else found[encoder.sources]
 
 
 def _leaf_quantiles(

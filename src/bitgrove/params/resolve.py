@@ -79,7 +79,14 @@ def _rates(rate: Any, n_iterations: int) -> Any:
 
 
 def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:
-    """Rules between parameters: what has no meaning for the objective is refused, not ignored."""
+    """Rules between parameters: what has no meaning is refused, not ignored."""
+    for p in PARAMETERS:
+        for other, wanted in p.only_with.items():
+            if values[other] != wanted and values[p.name] != p.default:
+                yield ParameterError(
+                    f"{p.name}={values[p.name]!r} has no meaning with {other}={values[other]!r}; "
+                    f"it belongs to {wanted!r}"
+                )
     objective = values["objective"]
     if objective is None:
         return

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bitgrove.backends.reference import ReferenceBackend, output_gradients
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.row_ids import one_run
-from bitgrove.data.sampling import rounding_key, row_sample
+from bitgrove.data.sampling import rounding_key
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import ParameterError
 from bitgrove.model.model import Model
@@ -103,7 +103,7 @@ def redrawn_trees(
 
 
 def _rows_seen(booster: Booster, iteration: int) -> Any:
-    sample = row_sample(booster.params, iteration)
+    sample = booster.draws.sample(iteration)
     if sample is None:
         return slice(None)
     return booster.backend.download(booster.backend.select_rows(booster.runs, sample))

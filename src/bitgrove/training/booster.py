@@ -8,7 +8,7 @@ which Comm it runs on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,21 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.selection import integer_weights
-from bitgrove.backends import Backend, BinnedMatrix, make_backend
+from bitgrove.backends import Backend, BinnedMatrix, give_back_memory, make_backend
 from bitgrove.backends.base import (
     Gradients,
     LeafRule,
     OutputGradients,
-    Sample,
     TreeWork,
     make_targets,
 )
+from bitgrove.constraints.given import column_rules, features_of
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.row_ids import RowRuns, number_rows
-from bitgrove.data.sampling import feature_sample, rounding_key, row_sample
+from bitgrove.data.sampling import feature_sample, node_key, rounding_key
 from bitgrove.data.statistics import FirstGradients
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm, SoloComm
@@ -41,7 +41,7 @@ from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
 from bitgrove.training.continuing import check_continues, raw_scores, shared_model
-from bitgrove.training.encoding import fit_encoder, with_agreed_levels
+from bitgrove.training.encoding import fit_encoder, many_levels, with_agreed_levels
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
@@ -51,7 +51,11 @@ from bitgrove.training.refit import (
     integer_leaf_sums,
     original_leaf_sums,
     residual_quantiles,
+    smoothed,
+    within_bounds,
 )
+from bitgrove.training.variants import make_draws
+from bitgrove.training.variants.rows import TrainingRows
 
 F64 = NDArray[np.float64]
 
@@ -115,6 +119,7 @@ class Booster:
         self.encoder, self.matrix = bin_training_set(
             dataset, self.backend, params, comm, self.runs, self._first_gradients
         )
+        rules = column_rules(params, features_of(dataset, self.encoder))
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -123,7 +128,9 @@ class Booster:
         if self.objective.leaf_level is not None:
             self.leaf_weights = self.backend.upload(integer_weights(weight, comm))
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
-        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb)
+        rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
+        self.draws = make_draws(params, rows)
+        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, rules)
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
@@ -143,12 +150,9 @@ class Booster:
         """One iteration: a tree for each output; those of init_model are counted."""
         self.gradients = None  # their memory can be used again
         objective = self.objective.at(iteration, self.params.random_state)
-        self.gradients = gradients = self.backend.gradients(
-            objective, self.scores, self.targets
-        )
-        sample = row_sample(self.params, iteration)
+        self.gradients = gradients = self.backend.gradients(objective, self.scores, self.targets)
         return [
-            self._add_tree(output, gradients.output(output), sample)
+            self._add_tree(output, gradients.output(output), iteration)
             for output in range(self.objective.n_outputs)
         ]
 
@@ -159,20 +163,22 @@ class Booster:
         self.trees += trees
         return trees
 
-    def _add_tree(self, output: int, gradients: OutputGradients, sample: Sample | None) -> Tree:
+    def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> Tree:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
         unit = self.objective.output(output).unit_hessian
-        quantized = quantize(backend, gradients, params, key, self.runs, self.comm, unit)
-        rows = backend.select_rows(self.runs, sample)
+        drawn = self.draws.draw(gradients, iteration, number)
+        quantized = quantize(backend, drawn.gradients, params, key, self.runs, self.comm, unit)
         n_columns = self.matrix.mapper.n_features
-        seen = TreeSample(rows, feature_sample(params, number, n_columns))
+        allowed = feature_sample(params, number, n_columns)
+        seen = TreeSample(drawn.rows, allowed, node_key(params.random_state, number))
         widths = WidthPlan(quantized, self.n_total)
         grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
         level = self.objective.output(output).leaf_level
         if params.refit_leaves and level is None:
             n_rows = int(grown.leaf_rows.sum())
-            sums = original_leaf_sums(work, quantized, gradients, n_rows, self.comm)
+            largest = drawn.largest or quantized.largest
+            sums = original_leaf_sums(work, gradients, largest, n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
         rule = self.leaf_rule(number)
@@ -180,6 +186,9 @@ class Booster:
         if level is not None:
             found = self._quantiles(output, work, len(hess), level)
             values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
+        elif params.path_smooth > 0.0:
+            values = smoothed(grown, sums, rule, params.path_smooth)
+        values = within_bounds(grown, values, rule.learning_rate)
         values = self.guards.bounded(values, rule.learning_rate)
         tree = finish_tree(grown, values, hess)
         work.add_tree(self.scores[output], tree)
@@ -274,24 +283,39 @@ def bin_training_set(
     nor for categories of many levels, which need first_gradients.
     """
     # Statistics of many levels are made of a Dataset's own labels, so they cannot be shared.
-    has_statistics = any(len(v) > params.max_bin for v in dataset.levels.values())
-    if dataset.reference is not None and not has_statistics:
+    origin = dataset.reference
+    if origin is not None and not any(many_levels(d, params) for d in (dataset, origin)):
         if comm.size > 1:
             raise DataError("reference: a shard of several ranks cannot have one")
         return _bin_like_reference(dataset, backend, params)
     require_device(dataset.device, backend.name)
-    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state)
+    key = (backend.name, params.max_bin, params.bin_sample_rows, params.random_state,
+           params.max_cat_levels)  # fmt: skip
     if comm.size == 1 and key in dataset.binned:
         found: tuple[Encoder | None, BinnedMatrix] = dataset.binned[key]
         return found
     encoder, columns = fit_encoder(dataset, params, first_gradients, runs, comm)
     n_levels = {} if encoder is None else encoder.n_levels
-    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, n_levels)
-    matrix = backend.bin_columns(columns, mapper)
-    matrix.prepare(mapper.with_missing(comm.allreduce_max(matrix.missing)))
+    matrix = _edges_and_bins(columns, backend, params, runs, comm, n_levels)
+    give_back_memory()  # of the values that were sent
+    matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
     if comm.size == 1 and (encoder is None or not encoder.statistics):
         dataset.binned[key] = (encoder, matrix)
     return encoder, matrix
+
+
+def _edges_and_bins(
+    columns: Sequence[Any],
+    backend: Backend,
+    params: TrainParams,
+    runs: RowRuns,
+    comm: Comm,
+    n_levels: Mapping[int, int],
+) -> BinnedMatrix:
+    columns = backend.send_columns(columns)
+    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, n_levels)
+    matrix: BinnedMatrix = backend.bin_columns(columns, mapper)
+    return matrix
 
 
 def _bin_like_reference(

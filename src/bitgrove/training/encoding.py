@@ -12,7 +12,7 @@ from bitgrove.data.device_tables import beside, on_host
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.levels import Levels, union
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.data.statistics import FirstGradients, Folds, fit_statistics
+from bitgrove.data.statistics import Blocks, FirstGradients, fit_statistics
 from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError, everywhere
 from bitgrove.params import TrainParams
@@ -67,6 +67,12 @@ def _check_same_categories(everyone: list[Any], names: list[str]) -> None:
                 )
 
 
+def many_levels(dataset: Dataset, params: TrainParams) -> list[int]:
+    """The categories that become statistics."""
+    most = min(params.max_cat_levels, params.max_bin)
+    return [f for f, levels in sorted(dataset.levels.items()) if len(levels) > most]
+
+
 def fit_encoder(
     dataset: Dataset,
     params: TrainParams,
@@ -76,18 +82,18 @@ def fit_encoder(
 ) -> tuple[Encoder | None, list[Any]]:
     """The Encoder (None without categories) and the columns that this rank's rows are binned from.
 
-    Categories with more levels than max_bin become statistics of the first gradients.
+    Categories of many levels become statistics of the first gradients.
     """
     if not dataset.levels:
         return None, dataset.columns
-    many = [f for f, levels in sorted(dataset.levels.items()) if len(levels) > params.max_bin]
+    many = many_levels(dataset, params)
     columns, more, statistics = list(dataset.columns), [], {}
     if many:
         assert first_gradients is not None, "categories of many levels need gradients"
-        gradients, folds = first_gradients(), Folds.of(runs, params.random_state, comm)
+        gradients, blocks = first_gradients(), Blocks.of(runs, params.random_state, comm)
     for f in many:
         codes = dataset.columns[f]
-        fitted = fit_statistics(on_host(codes), len(dataset.levels[f]), gradients, folds)
+        fitted = fit_statistics(on_host(codes), len(dataset.levels[f]), gradients, blocks)
         statistics[f] = fitted[0]
         columns[f], *others = [beside(column, codes) for column in fitted[1]]
         more += others

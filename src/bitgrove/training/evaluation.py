@@ -20,7 +20,7 @@ from bitgrove.data.encoder import Encoder
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.tree import Tree
-from bitgrove.objectives.metrics import EvalData, FunctionMetric, Metric, make_metric
+from bitgrove.objectives.metrics import EvalSet, FunctionMetric, Metric, make_metric
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import Booster
@@ -70,6 +70,8 @@ class Evaluator:
         if len({valid.name for valid in self.sets}) != len(self.sets):
             raise ParameterError(f"valid_names: names must differ, got {set_names}")
         self._n_trees = len(booster.trees)
+        eval_sets = [self._eval_set(valid) for valid in self.sets]
+        self.panel = self.backend.new_panel(eval_sets, booster.comm)
 
     @property
     def has_deciding(self) -> bool:
@@ -115,30 +117,28 @@ class Evaluator:
                 self.backend.add_tree(valid.scores[output], valid.matrix, tree)
 
     def evaluate(self) -> list[Evaluation]:
-        comm, found = self.booster.comm, []
-        for valid in self.sets:
-            data, is_training = self._eval_data(valid), valid.is_training
-            for m in self.metrics:
-                value = m.compute(data, comm)
-                found.append(Evaluation(valid.name, m.name, value, m.higher_is_better, is_training))
-            for function in self.functions:
-                judged = function.evaluate(data, comm)
-                found.append(Evaluation(valid.name, *judged, is_training))
+        if not self.sets:
+            return []
+        values, found = self.panel.judge(self.metrics, [valid.scores for valid in self.sets]), []
+        for number, (valid, of_set) in enumerate(zip(self.sets, values, strict=True)):
+            where = valid.is_training
+            found += [
+                Evaluation(valid.name, m.name, value, m.higher_is_better, where)
+                for m, value in zip(self.metrics, of_set, strict=True)
+            ]
+            if self.functions:
+                data = self.panel.host_data(number, valid.scores)
+                judged = [f.evaluate(data, self.booster.comm) for f in self.functions]
+                found += [Evaluation(valid.name, *one, where) for one in judged]
         return found
 
-    def _eval_data(self, valid: _ValidSet) -> EvalData:
-        dataset = valid.dataset
-        scores = np.ascontiguousarray(self.backend.download(valid.scores).T)
-        objective = self.booster.objective
-        prediction = objective.link.predictions(scores)
+    def _eval_set(self, valid: _ValidSet) -> EvalSet:
+        dataset, objective = valid.dataset, self.booster.objective
         assert dataset.label is not None
-        weight = (
-            np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight.astype(np.float64)
-        )
         group = dataset.group
         if group is None and dataset.n_rows == 0:
             group = np.zeros(0, dtype=np.int64)
-        return EvalData(prediction, dataset.label, weight, group, objective.gains)
+        return EvalSet(dataset.label, dataset.weight, group, objective.gains, objective.link)
 
 
 def _metrics(booster: Booster, needed: bool) -> tuple[list[Metric], list[FunctionMetric]]:

@@ -3,7 +3,6 @@
 from bitgrove.objectives.metrics.base import (
     METRICS,
     SYNONYMS,
-    EvalData,
     Metric,
     judged_by,
     make_metric,
@@ -22,9 +21,11 @@ from bitgrove.objectives.metrics.classes import (
     MultiLogloss,
     SubsetAccuracy,
 )
+from bitgrove.objectives.metrics.facts import EvalData, EvalSet, SetFacts
 from bitgrove.objectives.metrics.function import FunctionMetric
 from bitgrove.objectives.metrics.queries import MeanAveragePrecision, Mrr, Ndcg, Precision
 from bitgrove.objectives.metrics.ranked import Auc, AveragePrecision
+from bitgrove.objectives.metrics.tally import Ledger, NumpyTally
 from bitgrove.objectives.metrics.values import (
     R2,
     ExpectileMetric,
@@ -59,8 +60,12 @@ __all__ = [
     "METRICS",
     "SYNONYMS",
     "EvalData",
+    "EvalSet",
     "FunctionMetric",
+    "Ledger",
     "Metric",
+    "NumpyTally",
+    "SetFacts",
     "judged_by",
     "make_metric",
     "register",

@@ -1,46 +1,24 @@
 """What a metric is, and the registry of all of them.
 
-Owns Metric, METRICS (by name), SYNONYMS (other spellings) and EvalData. Receives predictions,
-labels, weights and query sizes of this rank and a Comm; returns one float that is the same
-everywhere, so that early stopping is too.
+Owns Metric, METRICS (by name) and SYNONYMS (other spellings). A metric asks a Tally for sums over
+rows and says what they mean: one float that is the same everywhere, so that early stopping is too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bitgrove.arithmetic.fixed_point import fixed_point_sums
 from bitgrove.objectives.base import OBJECTIVES, Objective, Prediction
+from bitgrove.objectives.metrics.facts import F64, EvalData, SetFacts
+from bitgrove.objectives.metrics.tally import Ledger, NumpyTally, Promise, Tally
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bitgrove.distributed.comm import Comm
-
-F64 = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class EvalData:
-    """One rank's part of an evaluation set; label_gain is the gain of each grade, for ranking."""
-
-    prediction: F64
-    label: F64
-    weight: F64
-    group: NDArray[np.int64] | None
-    label_gain: F64
-
-    @property
-    def n_outputs(self) -> int:
-        return 1 if self.prediction.ndim == 1 else self.prediction.shape[1]
-
-    def label_of(self, output: int) -> F64:
-        return self.label if self.label.ndim == 1 else self.label[:, output]
 
 
 class Metric:
@@ -68,12 +46,34 @@ class Metric:
         """The metric with the objective's own settings, where none were given."""
         return self
 
-    def compute(self, data: EvalData, comm: Comm) -> float:
+    def judge(self, tally: Tally) -> Promise[float]:
+        """Its value, made of sums that the tally promises."""
         raise NotImplementedError
+
+    def compute(self, data: EvalData, comm: Comm) -> float:
+        """Its value in NumPy, at once."""
+        ledger = Ledger(comm)
+        value = self.judge(NumpyTally(data, SetFacts.of(data, comm), ledger))
+        ledger.settle()
+        return value()
 
 
 class RowMetric(Metric):
-    """The weighted mean of a term of each row; of several outputs, the mean of theirs."""
+    """The weighted mean of a term of each row; of several outputs, the mean of theirs.
+
+    kernel: the struct of kernels/shared/metrics.h with the same term; None: it is made in NumPy.
+    """
+
+    kernel: ClassVar[str | None] = None
+    class_kernel: ClassVar[str | None] = None  # where one label says which output is the true one
+
+    def kernel_for(self, n_outputs: int, has_labels_by_output: bool) -> str | None:
+        one_of_many = n_outputs > 1 and not has_labels_by_output
+        return self.class_kernel if one_of_many and self.class_kernel else self.kernel
+
+    def settings(self, n_outputs: int) -> tuple[float, ...]:
+        """What its kernel reads beside prediction and label: a number for each output."""
+        return (0.0,) * n_outputs
 
     def term(self, prediction: F64, label: F64) -> F64:
         """Of each row of one output."""
@@ -89,8 +89,9 @@ class RowMetric(Metric):
     def of_mean(self, mean: float) -> float:
         return mean
 
-    def compute(self, data: EvalData, comm: Comm) -> float:
-        return self.of_mean(weighted_mean(self.terms(data), data.weight, comm))
+    def judge(self, tally: Tally) -> Promise[float]:
+        total = tally.rows(self)
+        return lambda: self.of_mean(total() / tally.facts.weight_total)
 
 
 def mean_of_outputs(terms: Sequence[F64]) -> F64:
@@ -99,11 +100,6 @@ def mean_of_outputs(terms: Sequence[F64]) -> F64:
     for term in terms[1:]:
         total = total + term
     return np.asarray(total / len(terms))
-
-
-def weighted_mean(values: F64, weight: F64, comm: Comm) -> float:
-    total, weights = fixed_point_sums([values * weight, weight], comm)
-    return float(total / weights)
 
 
 METRICS: dict[str, type[Metric]] = {}

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bitgrove.arithmetic.exact_math import exact_log
-from bitgrove.arithmetic.fixed_point import fixed_point_sums
-from bitgrove.objectives.metrics.base import F64, EvalData, Metric, RowMetric
-
-if TYPE_CHECKING:
-    from bitgrove.distributed.comm import Comm
+from bitgrove.objectives.metrics.base import Metric, RowMetric
+from bitgrove.objectives.metrics.facts import F64, EvalData
+from bitgrove.objectives.metrics.tally import Promise, Tally
 
 _TINY_PROBABILITY = 1e-15
 
@@ -23,6 +19,7 @@ def _surprise(probability: F64) -> F64:
 
 class Logloss(RowMetric):
     base_name = "logloss"
+    kernel = "logloss"
     synonyms = ("binary_logloss", "binary", "log_loss")
     judges = ("probability",)
 
@@ -34,6 +31,7 @@ class CrossEntropyMetric(RowMetric):
     """The log loss for labels that are probabilities themselves."""
 
     base_name = "cross_entropy"
+    kernel = "cross_entropy"
     synonyms = ("xentropy",)
     judges = ("probability",)
 
@@ -45,6 +43,7 @@ class Brier(RowMetric):
     """The mean squared error of the probability."""
 
     base_name = "brier"
+    kernel = "squared"
     synonyms = ("brier_score", "brier_score_loss")
     judges = ("probability",)
 
@@ -54,6 +53,7 @@ class Brier(RowMetric):
 
 class Error(RowMetric):
     base_name = "error"
+    kernel = "wrong"
     synonyms = ("binary_error", "hamming_loss")
     judges = ("probability",)
 
@@ -63,6 +63,7 @@ class Error(RowMetric):
 
 class MultiLogloss(RowMetric):
     base_name = "multi_logloss"
+    class_kernel = "class_surprise"
     synonyms = ("mlogloss", "multiclass", "softmax")
     judges = ("class probabilities",)
 
@@ -72,6 +73,7 @@ class MultiLogloss(RowMetric):
 
 class MultiError(RowMetric):
     base_name = "multi_error"
+    class_kernel = "wrong_class"
     synonyms = ("merror",)
     judges = ("class probabilities",)
 
@@ -88,25 +90,12 @@ class ClassMetric(Metric):
     judges = ("probability", "class probabilities")
     higher_is_better = True
 
-    def compute(self, data: EvalData, comm: Comm) -> float:
-        if data.prediction.ndim == 1:
-            return self._of_codes(data.prediction > 0.5, data.label > 0, data.weight, 2, comm)
-        if data.label.ndim == 1:
-            codes = data.prediction.argmax(axis=1)
-            return self._of_codes(codes, data.label, data.weight, data.n_outputs, comm)
-        total = 0.0
-        for k in range(data.n_outputs):
-            found, label = data.prediction[:, k] > 0.5, data.label[:, k] > 0
-            total += self._of_codes(found, label, data.weight, 2, comm)
-        return total / data.n_outputs
-
-    def _of_codes(
-        self, found: np.ndarray, label: np.ndarray, weight: F64, n_classes: int, comm: Comm
-    ) -> float:
-        cell = n_classes * label.astype(np.int64) + found.astype(np.int64)
-        cells = [np.where(cell == i, weight, 0.0) for i in range(n_classes**2)]
-        pairs = fixed_point_sums(cells, comm).reshape(n_classes, n_classes)
-        return float(self.of_pairs(pairs))
+    def judge(self, tally: Tally) -> Promise[float]:
+        if tally.n_outputs > 1 and not tally.has_labels_by_output:
+            all_pairs = [tally.pairs()]
+        else:
+            all_pairs = [tally.pairs(k) for k in range(tally.n_outputs)]
+        return lambda: sum(self.of_pairs(pairs()) for pairs in all_pairs) / len(all_pairs)
 
     def of_pairs(self, pairs: F64) -> float:
         """pairs[true class, predicted class] are weights."""
@@ -155,6 +144,8 @@ class Kappa(ClassMetric):
 
 class Accuracy(RowMetric):
     base_name = "accuracy"
+    kernel = "right"
+    class_kernel = "right_class"
     judges = ("probability", "class probabilities")
     higher_is_better = True
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bitgrove.errors import TrainingError
-from bitgrove.objectives.metrics.base import EvalData
+from bitgrove.objectives.metrics.facts import EvalData
 
 if TYPE_CHECKING:
     from bitgrove.distributed.comm import Comm

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bitgrove.errors import DataError
-from bitgrove.objectives.metrics.base import F64, EvalData, Metric, weighted_mean
+from bitgrove.objectives.metrics.base import Metric
+from bitgrove.objectives.metrics.facts import F64, I64, EvalData
+from bitgrove.objectives.metrics.tally import Promise, Tally
 from bitgrove.objectives.ranking import dcg, discounts, ideal_dcg
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from bitgrove.distributed.comm import Comm
-
-I64 = NDArray[np.int64]
-
 
 class _Ranked(NamedTuple):
     """Rows in the order of their query and rank."""
 
-    label: F64
+    relevance: F64
     query: I64
     sizes: I64
     rank: I64  # from 0
@@ -35,11 +32,15 @@ class _Ranked(NamedTuple):
 
 @dataclass(frozen=True)
 class QueryMetric(Metric):
-    """Looks at the first k ranks of each query."""
+    """Looks at the first k ranks of each query.
+
+    kernel: the struct of kernels/shared/metrics.h with the same value.
+    """
 
     judges = ("ranking score", "score")
     higher_is_better = True
     argument = "k"
+    kernel: ClassVar[str]
 
     k: int = 10
 
@@ -53,18 +54,39 @@ class QueryMetric(Metric):
             raise KeyError(text)
         return cls(int(text))
 
-    def compute(self, data: EvalData, comm: Comm) -> float:
-        if data.group is None:
+    def judge(self, tally: Tally) -> Promise[float]:
+        facts = tally.facts
+        if facts.group is None:
             raise DataError(f"group: {self.base_name} needs the number of rows of each query")
-        sizes = data.group
-        query = np.repeat(np.arange(len(sizes)), sizes)
-        order = np.lexsort((-data.prediction, query))  # stable: ties stay in row order
-        rank = np.arange(len(query)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        values = self.of_queries(data, order, _Ranked(data.label[order], query, sizes, rank))
-        return weighted_mean(values, np.ones_like(values), comm)
+        total = tally.queries(self)
+        return lambda: total() / facts.n_queries
 
-    def of_queries(self, data: EvalData, order: NDArray[np.intp], ranked: _Ranked) -> F64:
+    def relevance(self, label: F64, label_gain: F64) -> F64:
+        """Of each row: whether it is relevant (label above 0)."""
+        return (label > 0.0).astype(np.float64)
+
+    def best(self, relevance: F64, sizes: I64) -> F64:
+        """The largest sum that each query can have, where its value is a part of that."""
+        return np.zeros(len(sizes))
+
+    def of_queries(self, data: EvalData) -> F64:
+        """The value of each query."""
+        assert data.group is not None
+        sizes, relevance = data.group, self.relevance(data.label, data.label_gain)
+        query = np.repeat(np.arange(len(sizes)), sizes)
+        prediction = data.prediction.reshape(-1)
+        order = np.lexsort((-prediction, query))  # stable: ties stay in row order
+        rank = np.arange(len(query)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        ranked = _Ranked(relevance[order], query, sizes, rank)
+        return self.values(ranked, self.best(relevance, sizes))
+
+    def values(self, ranked: _Ranked, best: F64) -> F64:
         raise NotImplementedError
+
+
+def _shares(found: F64, best: F64) -> F64:
+    """A query without relevant rows counts as perfect, as in LightGBM."""
+    return np.divide(found, best, out=np.ones_like(best), where=best > 0.0)
 
 
 class Ndcg(QueryMetric):
@@ -72,15 +94,18 @@ class Ndcg(QueryMetric):
 
     base_name = "ndcg"
     synonyms = ("lambdarank",)
+    kernel = "ndcg"
 
-    def of_queries(self, data: EvalData, order: NDArray[np.intp], ranked: _Ranked) -> F64:
-        sizes = ranked.sizes
-        gain = data.label_gain[data.label.astype(np.int64)]
-        discount = discounts(int(sizes.max(initial=0)))
-        best = ideal_dcg(gain, sizes, discount, self.k)
-        found = dcg(gain[order], ranked.query, sizes, discount, self.k)
-        # A query without relevant rows counts as perfect, as in LightGBM.
-        return np.divide(found, best, out=np.ones_like(best), where=best > 0.0)
+    def relevance(self, label: F64, label_gain: F64) -> F64:
+        """The gain of its grade."""
+        return np.asarray(label_gain[label.astype(np.int64)])
+
+    def best(self, relevance: F64, sizes: I64) -> F64:
+        return ideal_dcg(relevance, sizes, discounts(int(sizes.max(initial=0))), self.k)
+
+    def values(self, ranked: _Ranked, best: F64) -> F64:
+        sizes, discount = ranked.sizes, discounts(int(ranked.sizes.max(initial=0)))
+        return _shares(dcg(ranked.relevance, ranked.query, sizes, discount, self.k), best)
 
 
 class MeanAveragePrecision(QueryMetric):
@@ -88,17 +113,21 @@ class MeanAveragePrecision(QueryMetric):
 
     base_name = "map"
     synonyms = ("mean_average_precision",)
+    kernel = "map"
 
-    def of_queries(self, data: EvalData, order: NDArray[np.intp], ranked: _Ranked) -> F64:
-        is_hit = ranked.label > 0.0
+    def best(self, relevance: F64, sizes: I64) -> F64:
+        query = np.repeat(np.arange(len(sizes)), sizes)
+        n_relevant = np.bincount(query, weights=relevance, minlength=len(sizes))
+        return np.minimum(n_relevant, float(self.k))
+
+    def values(self, ranked: _Ranked, best: F64) -> F64:
+        is_hit = ranked.relevance > 0.0
         before: I64 = np.cumsum(is_hit) - is_hit
         starts = np.cumsum(ranked.sizes) - ranked.sizes
-        hits: I64 = before - np.repeat(before[starts], ranked.sizes) + is_hit
+        first = np.append(before, 0)[starts]  # an empty query at the end starts after all rows
+        hits: I64 = before - np.repeat(first, ranked.sizes) + is_hit
         counts = np.where(is_hit & (ranked.rank < self.k), hits / (ranked.rank + 1.0), 0.0)
-        n_relevant = np.minimum(ranked.sums(is_hit.astype(np.float64)), self.k)
-        found = ranked.sums(counts)
-        # A query without relevant rows counts as perfect, as in LightGBM.
-        return np.divide(found, n_relevant, out=np.ones_like(found), where=n_relevant > 0.0)
+        return _shares(ranked.sums(counts), best)
 
 
 class Precision(QueryMetric):
@@ -106,9 +135,10 @@ class Precision(QueryMetric):
 
     base_name = "precision"
     synonyms = ("pre",)
+    kernel = "precision"
 
-    def of_queries(self, data: EvalData, order: NDArray[np.intp], ranked: _Ranked) -> F64:
-        is_hit = (ranked.label > 0.0) & (ranked.rank < self.k)
+    def values(self, ranked: _Ranked, best: F64) -> F64:
+        is_hit = (ranked.relevance > 0.0) & (ranked.rank < self.k)
         return ranked.sums(is_hit.astype(np.float64)) / self.k
 
 
@@ -117,9 +147,10 @@ class Mrr(QueryMetric):
 
     base_name = "mrr"
     synonyms = ("mean_reciprocal_rank",)
+    kernel = "mrr"
 
-    def of_queries(self, data: EvalData, order: NDArray[np.intp], ranked: _Ranked) -> F64:
-        is_hit = (ranked.label > 0.0) & (ranked.rank < self.k)
+    def values(self, ranked: _Ranked, best: F64) -> F64:
+        is_hit = (ranked.relevance > 0.0) & (ranked.rank < self.k)
         found = np.zeros(len(ranked.sizes))
         rows = np.flatnonzero(is_hit)[::-1]  # the first row of a query is written last
         found[ranked.query[rows]] = 1.0 / (ranked.rank[rows] + 1.0)

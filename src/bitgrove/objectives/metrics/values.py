@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bitgrove.arithmetic.exact_math import exact_exp, exact_log
-from bitgrove.arithmetic.fixed_point import fixed_point_sums
-from bitgrove.objectives.metrics.base import (
-    F64,
-    EvalData,
-    Metric,
-    RowMetric,
-    mean_of_outputs,
-    weighted_mean,
-)
+from bitgrove.objectives.metrics.base import Metric, RowMetric, mean_of_outputs
+from bitgrove.objectives.metrics.facts import F64, EvalData
+from bitgrove.objectives.metrics.tally import Promise, Tally
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from bitgrove.distributed.comm import Comm
     from bitgrove.objectives.base import Objective
 
 # Predictions below it count as it where a logarithm is taken, as in LightGBM.
@@ -35,6 +28,7 @@ class ValueMetric(RowMetric):
 
 class Mse(ValueMetric):
     base_name = "mse"
+    kernel = "squared"
     synonyms: ClassVar[tuple[str, ...]] = (
         "l2",
         "mean_squared_error",
@@ -58,6 +52,7 @@ class Rmsle(Rmse):
     """Of logarithms of one more than the values, which must not be negative."""
 
     base_name = "rmsle"
+    kernel = "squared_log"
     synonyms: ClassVar[tuple[str, ...]] = ()
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -67,6 +62,7 @@ class Rmsle(Rmse):
 
 class Mae(ValueMetric):
     base_name = "mae"
+    kernel = "absolute"
     synonyms = ("l1", "mean_absolute_error", "regression_l1")
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -77,6 +73,7 @@ class MapeMetric(ValueMetric):
     """Relative to the label; to one, where the label is smaller."""
 
     base_name = "mape"
+    kernel = "relative"
     synonyms = ("mean_absolute_percentage_error",)
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -87,6 +84,7 @@ class PoissonLikelihood(ValueMetric):
     """The negative log-likelihood without what depends on the label alone."""
 
     base_name = "poisson"
+    kernel = "poisson"
     synonyms = ("poisson-nloglik",)
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -96,6 +94,7 @@ class PoissonLikelihood(ValueMetric):
 
 class GammaLikelihood(ValueMetric):
     base_name = "gamma"
+    kernel = "gamma"
     synonyms = ("gamma-nloglik",)
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -105,6 +104,7 @@ class GammaLikelihood(ValueMetric):
 
 class PoissonDeviance(ValueMetric):
     base_name = "poisson_deviance"
+    kernel = "poisson_deviance"
 
     def term(self, prediction: F64, label: F64) -> F64:
         mean = np.maximum(prediction, _LEAST)
@@ -114,6 +114,7 @@ class PoissonDeviance(ValueMetric):
 
 class GammaDeviance(ValueMetric):
     base_name = "gamma_deviance"
+    kernel = "gamma_deviance"
     synonyms = ("gamma-deviance",)
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -153,9 +154,13 @@ class SettingMetric(ValueMetric):
             return self
         return type(self)(tuple(np.ravel(found).tolist()))
 
+    def settings(self, n_outputs: int) -> tuple[float, ...]:
+        values = self.values or (self.usual,)
+        return values * n_outputs if len(values) == 1 else values
+
     def terms(self, data: EvalData) -> F64:
-        n_outputs, values = data.n_outputs, self.values or (self.usual,)
-        values = values * n_outputs if len(values) == 1 else values
+        n_outputs = data.n_outputs
+        values = self.settings(n_outputs)
         predictions = data.prediction.reshape(-1, n_outputs)
         return mean_of_outputs(
             [
@@ -172,6 +177,7 @@ class Pinball(SettingMetric):
     """The quantile loss."""
 
     base_name = "quantile"
+    kernel = "pinball"
     synonyms = ("pinball", "quantile_loss")
     argument = "alpha"
     setting, usual, below = "quantile_alpha", 0.9, 1.0
@@ -183,6 +189,7 @@ class Pinball(SettingMetric):
 
 class ExpectileMetric(SettingMetric):
     base_name = "expectile"
+    kernel = "expectile"
     argument = "alpha"
     setting, usual, below = "expectile_alpha", 0.9, 1.0
 
@@ -193,6 +200,7 @@ class ExpectileMetric(SettingMetric):
 
 class HuberMetric(SettingMetric):
     base_name = "huber"
+    kernel = "huber"
     argument = "delta"
     setting, usual = "huber_delta", 0.9
 
@@ -203,6 +211,7 @@ class HuberMetric(SettingMetric):
 
 class FairMetric(SettingMetric):
     base_name = "fair"
+    kernel = "fair"
     argument = "c"
     setting, usual = "fair_c", 1.0
 
@@ -220,6 +229,7 @@ class TweedieLikelihood(_TweediePower):
     """The negative log-likelihood without what depends on the label alone."""
 
     base_name = "tweedie"
+    kernel = "tweedie"
     synonyms = ("tweedie-nloglik",)
 
     def setting_term(self, prediction: F64, label: F64, value: float) -> F64:
@@ -229,6 +239,7 @@ class TweedieLikelihood(_TweediePower):
 
 class TweedieDeviance(_TweediePower):
     base_name = "tweedie_deviance"
+    kernel = "tweedie_deviance"
 
     def setting_term(self, prediction: F64, label: F64, value: float) -> F64:
         log, first, second = exact_log(np.maximum(prediction, _LEAST)), 1.0 - value, 2.0 - value
@@ -245,16 +256,19 @@ class R2(Metric):
     judges = ("value", "score")
     higher_is_better = True
 
-    def compute(self, data: EvalData, comm: Comm) -> float:
-        n_outputs, found = data.n_outputs, 0.0
-        predictions = data.prediction.reshape(-1, n_outputs)
-        for k in range(n_outputs):
-            label = data.label_of(k)
-            mean = weighted_mean(label, data.weight, comm)
-            squares = [np.square(predictions[:, k] - label), np.square(label - mean)]
-            error, spread = fixed_point_sums([data.weight * square for square in squares], comm)
-            if spread > 0.0:
-                found += 1.0 - error / spread
-            else:  # nothing to explain: as scikit-learn has it
-                found += 1.0 if error == 0.0 else 0.0
-        return float(found / n_outputs)
+    def judge(self, tally: Tally) -> Promise[float]:
+        outputs = range(tally.n_outputs)
+        errors = [tally.rows(Mse(), k) for k in outputs]
+        spreads = [tally.facts.spread(k) for k in outputs]
+
+        def value() -> float:
+            parts = (_explained(e(), s) for e, s in zip(errors, spreads, strict=True))
+            return sum(parts) / len(outputs)
+
+        return value
+
+
+def _explained(error: float, spread: float) -> float:
+    if spread > 0.0:
+        return 1.0 - error / spread
+    return 1.0 if error == 0.0 else 0.0  # nothing to explain: as scikit-learn has it

@@ -1,0 +1,256 @@
+// Sums that metrics are made of: weighted terms of rows, weights of cells, values of queries.
+#include "metrics.h"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <vector>
+
+#include "bindings/rooms.h"
+#include "common/parallel.h"
+
+namespace bitgrove {
+namespace {
+
+// Threads may raise the same maximum at once.
+void raise_top(std::atomic<uint64_t>& top, uint64_t mine) {
+  uint64_t seen = top.load(std::memory_order_relaxed);
+  while (seen < mine && !top.compare_exchange_weak(seen, mine)) {
+  }
+}
+
+uint64_t largest_magnitude(const double* values, int64_t n) {
+  uint64_t top = 0;
+  for (int64_t i = 0; i < n; ++i) top = std::max(top, magnitude_of_bits(values[i]));
+  return top;
+}
+
+struct TermCall {
+  JudgedRows rows;
+  const double* weight;  // null: one everywhere
+  double* out;
+  int64_t n_rows;
+  int n_threads;
+  Simd simd;
+};
+
+// One prediction and one label per row lie one after the other: rows share instructions.
+template <class Term>
+BG_FN void plain_terms(const TermCall& call, int64_t begin, int64_t end) {
+  const double *prediction = call.rows.prediction, *label = call.rows.label;
+  const double setting = call.rows.setting[0];
+  double* out = call.out;
+  for (int64_t i = begin; i < end; ++i) out[i] = Term::term(prediction[i], label[i], setting);
+}
+
+template <class Work>
+double terms_of(const TermCall& call, Work&& work) {
+  std::atomic<uint64_t> top{0};
+  parallel_rows(call.n_rows, call.n_threads, [&](int64_t begin, int64_t end) {
+    uint64_t mine = 0;
+    with_simd(call.simd, [&] {
+      work(begin, end);
+      double* out = call.out;
+      if (const double* weight = call.weight)
+        for (int64_t i = begin; i < end; ++i) out[i] = out[i] * weight[i];
+      mine = largest_magnitude(out + begin, end - begin);
+    });
+    raise_top(top, mine);
+  });
+  return double_of_bits(static_cast<int64_t>(top.load()));
+}
+
+template <class Term>
+double row_terms(const TermCall& call) {
+  return terms_of(call, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) call.out[i] = Term::term(call.rows[i]);
+  });
+}
+
+template <class Term>
+double output_terms(const TermCall& call) {
+  if (call.rows.n_outputs > 1) return row_terms<MeanOfOutputs<Term>>(call);
+  return terms_of(call, [&](int64_t begin, int64_t end) { plain_terms<Term>(call, begin, end); });
+}
+
+struct NamedTerm {
+  const char* name;
+  double (*terms)(const TermCall&);
+};
+
+#define OUTPUT_TERM(NAME, TERM) {#NAME, &output_terms<TERM>},
+#define ROW_TERM(NAME, TERM) {#NAME, &row_terms<TERM>},
+constexpr NamedTerm TERMS[] = {BG_OUTPUT_TERMS(OUTPUT_TERM) BG_ROW_TERMS(ROW_TERM)};
+
+template <class Named, size_t N>
+const Named& find_named(const Named (&all)[N], const std::string& name) {
+  const auto found =
+      std::find_if(all, all + N, [&](const Named& other) { return name == other.name; });
+  require(found != all + N, "kernels/shared/metrics.h lists no such metric");
+  return *found;
+}
+
+JudgedRows judged_rows(const Matrix<const double>& prediction, const Matrix<const double>& label,
+                       const double* setting, std::pair<int64_t, int64_t> outputs) {
+  const auto n_outputs = static_cast<int64_t>(prediction.shape(1));
+  const auto n_labels = static_cast<int64_t>(label.shape(1));
+  require(prediction.shape(0) == label.shape(0), "prediction and label differ in length");
+  require(n_labels == 1 || n_labels == n_outputs, "one label, or one for each output");
+  require(0 <= outputs.first && outputs.first < outputs.second && outputs.second <= n_outputs,
+          "no such outputs");
+  return {prediction.data(), label.data(),  setting,       n_outputs,
+          n_labels,          outputs.first, outputs.second};
+}
+
+double metric_terms(const std::string& kernel, Matrix<const double> prediction,
+                    Matrix<const double> label, Optional<const double> weight,
+                    Vector<const double> setting, std::pair<int64_t, int64_t> outputs,
+                    Vector<double> out, int n_threads, int simd) {
+  const auto rows = judged_rows(prediction, label, setting.data(), outputs);
+  require(setting.shape(0) == prediction.shape(1), "one setting for each output");
+  const size_t n_rows = prediction.shape(0);
+  require(out.shape(0) == n_rows && (!weight || weight->shape(0) == n_rows),
+          "weight or out differs in length");
+  const NamedTerm& term = find_named(TERMS, kernel);
+  const TermCall call{rows,       weight ? weight->data() : nullptr,
+                      out.data(), static_cast<int64_t>(n_rows),
+                      n_threads,  static_cast<Simd>(simd)};
+  nb::gil_scoped_release release;
+  return term.terms(call);
+}
+
+int64_t sum_in_units(Vector<const double> values, int64_t exponent, int n_threads, int simd) {
+  require(exponent >= -2000 && exponent <= 2000, "no such unit");
+  const double* data = values.data();
+  const Unit unit(exponent);
+  std::atomic<int64_t> total{0};
+  nb::gil_scoped_release release;
+  parallel_rows(values.shape(0), n_threads, [&](int64_t begin, int64_t end) {
+    int64_t mine = 0;
+    with_simd(static_cast<Simd>(simd), [&, data, unit] {
+      int64_t sum = 0;
+      for (int64_t i = begin; i < end; ++i) sum += unit.of(data[i]);
+      mine = sum;
+    });
+    total.fetch_add(mine, std::memory_order_relaxed);
+  });
+  return total;
+}
+
+// How much weight has each pair (true class, predicted class).
+void cell_sums(Matrix<const double> prediction, Matrix<const double> label,
+               Vector<const int64_t> whole, std::pair<int64_t, int64_t> outputs,
+               Vector<int64_t> sums, int n_threads) {
+  const auto rows = judged_rows(prediction, label, nullptr, outputs);
+  require(whole.shape(0) == label.shape(0), "whole differs in length");
+  const auto n_cells = static_cast<int64_t>(sums.shape(0));
+  const int64_t* weight = whole.data();
+  int64_t* total = sums.data();
+  std::fill_n(total, n_cells, 0);
+  nb::gil_scoped_release release;
+  parallel_rows(label.shape(0), n_threads, [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> local(n_cells);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t cell = cell_of(rows[i]);
+      if (cell >= 0 && cell < n_cells) local[cell] += weight[i];
+    }
+    for (int64_t c = 0; c < n_cells; ++c)
+      if (local[c]) std::atomic_ref<int64_t>(total[c]).fetch_add(local[c]);
+  });
+}
+
+struct QueryCall {
+  const double *prediction, *relevance, *discount, *best;
+  const int64_t* offset;
+  double* out;
+  int64_t n_queries, k;
+  int n_threads;
+};
+
+template <class Value>
+void query_values(const QueryCall& call) {
+  parallel_tasks(call.n_queries, call.n_threads, [&](int64_t query) {
+    thread_local std::vector<int32_t> order;
+    const int64_t begin = call.offset[query], n_rows = call.offset[query + 1] - begin;
+    const int64_t n_ranks = std::min(call.k, n_rows);
+    const double *score = call.prediction + begin, *relevance = call.relevance + begin;
+    order.resize(n_rows);
+    std::iota(order.begin(), order.end(), 0);
+    // Equal scores stay in the order of rows.
+    std::partial_sort(order.begin(), order.begin() + n_ranks, order.end(),
+                      [=](int32_t a, int32_t b) {
+                        return score[a] > score[b] || (score[a] == score[b] && a < b);
+                      });
+    Value value;
+    for (int64_t rank = 0; rank < n_ranks; ++rank)
+      value.add(rank, relevance[order[rank]], call.discount);
+    call.out[query] = value.value(call.best[query], call.k);
+  });
+}
+
+struct NamedValue {
+  const char* name;
+  void (*values)(const QueryCall&);
+};
+
+#define QUERY_VALUE(NAME, VALUE) {#NAME, &query_values<VALUE>},
+constexpr NamedValue VALUES[] = {BG_QUERY_VALUES(QUERY_VALUE)};
+
+void metric_of_queries(const std::string& kernel, Vector<const double> prediction,
+                       Vector<const double> relevance, Vector<const int64_t> offset,
+                       Vector<const double> discount, Vector<const double> best, int64_t k,
+                       Vector<double> out, int n_threads) {
+  const auto n_queries = static_cast<int64_t>(best.shape(0));
+  const auto n_rows = static_cast<int64_t>(prediction.shape(0));
+  require(static_cast<int64_t>(offset.shape(0)) == n_queries + 1 && offset(0) == 0 &&
+              offset(n_queries) == n_rows,
+          "queries do not cover the rows");
+  for (int64_t q = 0; q < n_queries; ++q)
+    require(offset(q) <= offset(q + 1) &&
+                std::min(k, offset(q + 1) - offset(q)) <= static_cast<int64_t>(discount.shape(0)),
+            "bad query offsets");
+  require(static_cast<int64_t>(relevance.shape(0)) == n_rows &&
+              static_cast<int64_t>(out.shape(0)) == n_queries && k > 0,
+          "query arrays differ in length");
+  const QueryCall call{prediction.data(),
+                       relevance.data(),
+                       discount.data(),
+                       best.data(),
+                       offset.data(),
+                       out.data(),
+                       n_queries,
+                       k,
+                       threads_for_rows(n_rows, n_threads)};
+  const NamedValue& value = find_named(VALUES, kernel);
+  nb::gil_scoped_release release;
+  value.values(call);
+}
+
+nb::list names_of_metric_kernels() {
+  nb::list names;
+  for (const NamedTerm& term : TERMS) names.append(term.name);
+  for (const NamedValue& value : VALUES) names.append(value.name);
+  return names;
+}
+
+}  // namespace
+
+void init_metrics(nb::module_& m) {
+  m.def("metric_kernels", &names_of_metric_kernels, "Names that kernels/shared/metrics.h lists.");
+  m.def("metric_terms", &metric_terms, "kernel"_a, "prediction"_a, "label"_a, "weight"_a.none(),
+        "setting"_a, "outputs"_a, "out"_a, "n_threads"_a, "simd"_a,
+        "Writes the term of each row, times its weight (None: one); returns the largest "
+        "magnitude. prediction is (n_rows, n_outputs), label (n_rows, 1 or n_outputs); outputs is "
+        "(first, last).");
+  m.def("sum_in_units", &sum_in_units, "values"_a, "exponent"_a, "n_threads"_a, "simd"_a,
+        "The sum of values * 2^exponent, each rounded to even and below 2^51.");
+  m.def("cell_sums", &cell_sums, "prediction"_a, "label"_a, "whole"_a, "outputs"_a, "sums"_a,
+        "n_threads"_a, "Whole weights of each pair (true class, predicted class).");
+  m.def("metric_of_queries", &metric_of_queries, "kernel"_a, "prediction"_a, "relevance"_a,
+        "offset"_a, "discount"_a, "best"_a, "k"_a, "out"_a, "n_threads"_a,
+        "Writes the value of each query: of its first k ranks.");
+}
+
+}  // namespace bitgrove
