@@ -106,7 +106,7 @@ def test_levels_that_the_model_does_not_know() -> None:
     assert np.mean((second.predict(rows) - y) ** 2) < np.mean((first.predict(rows) - y) ** 2)
     unseen = np.where(rows < [4, 300], rows, [np.nan, 999])
     np.testing.assert_array_equal(second.predict(rows), second.predict(unseen))
-    with pytest.raises(DataError, match="'f0' holds text or categories.* knows it as a number"):
+    with pytest.raises(DataError, match=r"'f0' holds text or categories.* knows it as a number"):
         numbers = bg.train(PARAMS, bg.Dataset(rows, y), 2)
         bg.train(PARAMS, bg.Dataset(rows, y, **kinds), 2, init_model=numbers)
 

@@ -155,7 +155,7 @@ class Booster:
         require_device(dataset.device, backend.name)
         # The gradients that the statistics of the model are made of, if it knows these rows.
         self.scores = start_scores(backend, self.base_score, dataset.n_rows)
-        seen = Seen(self._first_gradients(), self.runs, model.params["random_state"], comm)
+        seen = Seen(self._first_gradients, self.runs, model.params["random_state"], comm)
         columns = known_columns(model.encoder, dataset, seen)
         self.scores = backend.upload(column_scores(model, columns, params.n_jobs))
         matrix = _edges_and_bins(columns, backend, params, self.runs, comm, model.encoder.n_levels)

@@ -54,6 +54,8 @@ def check_continues(model: Model, objective: Objective, dataset: Dataset) -> Non
         )
     if model.feature_names != dataset.feature_names:
         raise DataError("init_model has other features than the training set")
+    if dataset.init_score is not None:
+        raise DataError("init_score: not together with init_model")
     known = {} if model.encoder is None else model.encoder.levels
     for f in sorted(f for f in dataset.levels if f not in known and len(dataset.levels[f])):
         raise DataError(

@@ -90,13 +90,13 @@ def fit_encoder(
     if not many:
         return Encoder(dataset.n_features, dataset.levels), dataset.columns
     assert first_gradients is not None, "categories of many levels need gradients"
-    return _with_statistics(dataset, many, Seen(first_gradients(), runs, params.random_state, comm))
+    return _with_statistics(dataset, many, Seen(first_gradients, runs, params.random_state, comm))
 
 
 class Seen(NamedTuple):
-    """What statistics are made of: the gradients of rows, and which block a row is in."""
+    """What statistics are made of: the first gradients of rows, and which block a row is in."""
 
-    gradients: FirstGradients
+    gradients: Callable[[], FirstGradients]
     runs: RowRuns
     seed: int
     comm: Comm
@@ -106,10 +106,10 @@ def _with_statistics(
     dataset: Dataset, many: Iterable[int], seen: Seen
 ) -> tuple[Encoder, list[Any]]:
     columns, more, statistics = list(dataset.columns), [], {}
-    blocks = Blocks.of(seen.runs, seen.seed, seen.comm)
+    gradients, blocks = seen.gradients(), Blocks.of(seen.runs, seen.seed, seen.comm)
     for f in many:
         codes = dataset.columns[f]
-        fitted = fit_statistics(on_host(codes), len(dataset.levels[f]), seen.gradients, blocks)
+        fitted = fit_statistics(on_host(codes), len(dataset.levels[f]), gradients, blocks)
         statistics[f] = fitted[0]
         columns[f], *others = [beside(column, codes) for column in fitted[1]]
         more += others

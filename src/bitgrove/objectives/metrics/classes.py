@@ -163,10 +163,10 @@ class SubsetAccuracy(RowMetric):
 
     base_name = "subset_accuracy"
     synonyms = ("exact_match",)
+    kernel = "all_right"
     judges = ("probability",)
     higher_is_better = True
 
     def terms(self, data: EvalData) -> F64:
-        n_rows = len(data.prediction)
         right = (data.prediction > 0.5) == (data.label > 0)
-        return right.reshape(n_rows, -1).all(axis=1).astype(np.float64)
+        return (right if right.ndim == 1 else right.all(axis=1)).astype(np.float64)
