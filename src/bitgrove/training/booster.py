@@ -46,8 +46,14 @@ from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
-from bitgrove.training.continuing import check_continues, raw_scores, shared_model
-from bitgrove.training.encoding import fit_encoder, many_levels, with_agreed_levels
+from bitgrove.training.continuing import check_continues, column_scores, raw_scores, shared_model
+from bitgrove.training.encoding import (
+    Seen,
+    fit_encoder,
+    known_columns,
+    many_levels,
+    with_agreed_levels,
+)
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
@@ -125,10 +131,7 @@ class Booster:
         else:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
-        self.scores = self.start_scores(dataset)
-        self.encoder, self.matrix = bin_training_set(
-            dataset, self.backend, params, comm, self.runs, self._first_gradients
-        )
+        self.encoder, self.matrix = self._scored_and_binned()
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -150,6 +153,25 @@ class Booster:
         if dataset.init_score is not None:
             raise DataError("init_score: not together with init_model")
         return self.backend.upload(raw_scores(self.init_model, dataset, self.params.n_jobs))
+
+    def _scored_and_binned(self) -> tuple[Encoder | None, BinnedMatrix]:
+        """Sets the scores that training starts from; the encoder of init_model stays as it is."""
+        dataset, backend, params, comm = self.dataset, self.backend, self.params, self.comm
+        model = self.init_model
+        if model is None or model.encoder is None:
+            self.scores = self.start_scores(dataset)
+            first, runs = self._first_gradients, self.runs
+            return bin_training_set(dataset, backend, params, comm, runs, first)
+        require_device(dataset.device, backend.name)
+        # The gradients that the statistics of the model are made of, if it knows these rows.
+        self.scores = start_scores(backend, self.base_score, dataset.n_rows)
+        seen = Seen(self._first_gradients, self.runs, model.params["random_state"], comm)
+        columns = known_columns(model.encoder, dataset, seen)
+        self.scores = backend.upload(column_scores(model, columns, params.n_jobs))
+        matrix = _edges_and_bins(columns, backend, params, self.runs, comm, model.encoder.n_levels)
+        give_back_memory()
+        matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
+        return model.encoder, matrix
 
     def _first_gradients(self) -> FirstGradients:
         found = self.backend.gradients(self.objective, self.scores, self.targets)
