@@ -211,8 +211,11 @@ class CpuBackend:
             out = (kept_grad[run.rows], kept_hess[run.rows])
             how = _core.KeepRule(*rule, run.first)
             _core.keep_rows(grad[run.rows], part, how, *out, self.n_threads)
-        found = _core.magnitudes(kept_grad, kept_hess, self.n_threads)
-        return OutputGradients(kept_grad, kept_hess, found[0])
+        magnitudes = _core.magnitudes(kept_grad, kept_hess, self.n_threads)[0]
+        return OutputGradients(kept_grad, kept_hess, magnitudes)
+
+    def fade(self, scores: Array, start: Array, keep: float) -> None:
+        scores[:] = start + (scores - start) * keep
 
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])

@@ -232,6 +232,7 @@ class Model(OtherNames):
         if not isinstance(iterations, slice) or iterations.step not in (None, 1):
             raise ParameterError(f"model[{iterations!r}]: neighbouring iterations, as in [0:10]")
         start, stop, _ = iterations.indices(self.n_iterations)
+        self._check_parts(stop - start, "a slice")
         part = self._copy()
         part.trees = self.trees[start * self.n_outputs : max(start, stop) * self.n_outputs]
         part.best_iteration, part._forest, part._device_forests = None, None, {}
@@ -367,12 +368,18 @@ class Model(OtherNames):
             self._device_forests[gpu] = DeviceForest(self.trees, self.base_score, gpu)
         return self._device_forests[gpu]
 
+    def _check_parts(self, n_iterations: int, asked: str) -> None:
+        """The trees of a forest hold their share of a mean over all of them."""
+        if self.params["boosting_type"] == "rf" and 0 < n_iterations < self.n_iterations:
+            raise ParameterError(f"{asked}: a forest (boosting_type='rf') has no parts")
+
     def _n_used(self, num_iteration: int | None) -> int:
         if num_iteration is None:
             return self.n_iterations if self.best_iteration is None else self.best_iteration
         n_used = as_int("num_iteration", num_iteration)
         if n_used == -1:
             return self.n_iterations
+        self._check_parts(n_used, f"num_iteration={num_iteration!r}")
         if not 0 <= n_used <= self.n_iterations:
             raise ParameterError(
                 f"num_iteration={num_iteration!r}: the model has {self.n_iterations} iterations"

@@ -66,7 +66,8 @@ from bitgrove.training.refit import (
     smoothed,
     within_bounds,
 )
-from bitgrove.training.variants import make_draws
+from bitgrove.training.variants import make_boosting, make_draws
+from bitgrove.training.variants.boosting import ScoreChange
 from bitgrove.training.variants.rows import TrainingRows
 
 F64 = NDArray[np.float64]
@@ -142,6 +143,7 @@ class Booster:
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
         self.draws = make_draws(params, rows)
+        self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
 
@@ -178,24 +180,34 @@ class Booster:
         hess = None if found.hess is None else self.backend.download(found.hess)
         return FirstGradients(self.backend.download(found.grad), hess)
 
-    def boost(self, iteration: int) -> list[Tree]:
-        """One iteration: a tree for each output; those of init_model are counted."""
+    def boost(self, iteration: int) -> list[ScoreChange]:
+        """One iteration: a tree for each output; those of init_model are counted.
+
+        Returns what the scores went through, in order, for those of validation sets.
+        """
         self.gradients = None  # their memory can be used again
+        mine = iteration - self.n_before
+        dropped = self._apply(self.boosting.drop(self.trees, mine))
+        self.seen = self.boosting.seen_scores(self)
         objective = self.objective.at(iteration, self.params.random_state)
-        self.gradients = gradients = self.backend.gradients(objective, self.scores, self.targets)
-        return [
+        self.gradients = gradients = self.backend.gradients(objective, self.seen, self.targets)
+        grown = [
             self._add_tree(output, gradients.output(output), iteration)
             for output in range(self.objective.n_outputs)
         ]
+        return dropped + grown + self._apply(self.boosting.settle(self.trees))
 
-    def repeat(self, trees: list[Tree]) -> list[Tree]:
+    def repeat(self, trees: list[Tree]) -> list[ScoreChange]:
         """One iteration of a checkpoint: its trees are added to the scores as they are."""
-        for output, tree in enumerate(trees):
-            self.backend.add_tree(self.scores[output], self.matrix, tree)
         self.trees += trees
-        return trees
+        return self._apply([ScoreChange(output, tree) for output, tree in enumerate(trees)])
 
-    def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> Tree:
+    def _apply(self, changes: list[ScoreChange]) -> list[ScoreChange]:
+        for output, tree, _ in changes:
+            self.backend.add_tree(self.scores[output], self.matrix, tree)
+        return changes
+
+    def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> ScoreChange:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
         unit = self.objective.output(output).unit_hessian
@@ -223,6 +235,9 @@ class Booster:
         values = within_bounds(grown, values, rule.learning_rate)
         values = self.guards.bounded(values, rule.learning_rate)
         tree = finish_tree(grown, values, hess)
+        keep = self.boosting.keep(iteration - self.n_before)
+        if keep != 1.0:
+            backend.fade(self.scores[output], self.seen[output], keep)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
@@ -231,26 +246,30 @@ class Booster:
                 self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
         self.info.rounding_noise.append(quantized.rounding_noise)
-        return tree
+        return ScoreChange(output, tree, keep)
 
     def _quantiles(self, output: int, work: TreeWork, n_leaves: int, level: float) -> F64:
         """Of the residuals of each leaf."""
-        keys = self.backend.residual_keys(self.scores[output], self.targets.label_of(output))
+        keys = self.backend.residual_keys(self.seen[output], self.targets.label_of(output))
         return residual_quantiles(work, keys, self.leaf_weights, n_leaves, level, self.comm)
 
     def leaf_rule(self, tree: int) -> LeafRule:
         params, rate = self.params, self.params.learning_rate
-        if isinstance(rate, tuple):  # one for each iteration of this training
-            rate = rate[tree // self.objective.n_outputs - self.n_before]
+        iteration = tree // self.objective.n_outputs - self.n_before  # of this training
+        if isinstance(rate, tuple):
+            rate = rate[iteration]
+        rate = self.boosting.rate(rate, iteration)
         return LeafRule(params.reg_alpha, params.reg_lambda, rate)
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""
         n_outputs = self.objective.n_outputs
         n_kept = len(self.trees) if best_iteration is None else best_iteration * n_outputs
+        n_old = self.n_before * n_outputs
+        trees = self.trees[:n_old] + self.boosting.finished(self.trees[n_old:n_kept])
         return Model(
             objective=self.objective.name,
-            trees=self.trees[:n_kept],
+            trees=trees[:n_kept],
             base_score=self.base_score,
             feature_names=self.dataset.feature_names,
             params=model_params(self.params),

@@ -246,6 +246,13 @@ class CudaBackend:
         return OutputGradients(kept_grad, kept_hess, magnitudes)
 
     @on_device
+    def fade(self, scores: Any, start: Any, keep: float) -> None:
+        """Three operations of CuPy: one alone could be contracted to other bits."""
+        scores -= start
+        scores *= keep
+        scores += start
+
+    @on_device
     def new_pool(self, matrix: CudaMatrix, n_slots: int, half_bits: int) -> CudaPool:
         return CudaPool(self.device, matrix, n_slots, half_bits, self._num_leaves)
 
