@@ -44,7 +44,10 @@ def test_repeated_training(case: Case) -> None:
     assert case.train().to_bytes() == case.train().to_bytes()
 
 
-@pytest.mark.parametrize("name", ["binary 2 bits", "wide", "multiclass", "binary full precision"])
+@pytest.mark.parametrize(
+    "name",
+    ["binary 2 bits", "wide", "multiclass", "binary full precision", "monotone intermediate"],
+)
 def test_small_histogram_pool(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for two histograms only, nodes are rebuilt instead of subtracted."""
     case = CASES[name]()

@@ -23,7 +23,7 @@ from bitgrove.backends.base import (
     Targets,
     TreeInputs,
 )
-from bitgrove.backends.core_tree import CoreTree, core_frontier
+from bitgrove.backends.core_tree import CoreFrontier, CoreTree
 from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
@@ -96,7 +96,7 @@ class CpuBackend:
 
     name = "cpu"
     pool_mb = 1024
-    frontier = staticmethod(core_frontier)
+    frontier = CoreFrontier
 
     def __init__(self, n_jobs: int | None = None, packed: bool = True) -> None:
         self.n_threads = resolve_threads(n_jobs)

@@ -309,8 +309,9 @@ class TrainParams:
         "changes the model.", "num_threads num_thread nthread nthreads thread_count",
         low=-MANY, high=MANY, optional=True, synonyms={-1: None, 0: None}, affects_model=False)
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
-        "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
-        "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
+        "`cuda:1` GPU 1; `auto` a GPU, if there is one with room and at least 50,000 rows for it; "
+        "`reference` is slow, plain NumPy, for checking. All give the same model.",
+        "device_type", choices=("cpu", "auto", "cuda", "cuda:0", "reference"), affects_model=False)
     histogram_pool_mb: int | None = _row("int", None, EXECUTION,
         "Memory for histograms in MiB, at most. None: 1024 on the CPU, a quarter of the free "
         "memory on a GPU. With less, more histograms are built again instead of kept. LightGBM "

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.selection import integer_weights
-from bitgrove.backends import Backend, BinnedMatrix, give_back_memory, make_backend
+from bitgrove.backends import (
+    Backend,
+    BinnedMatrix,
+    choose_device,
+    give_back_memory,
+    make_backend,
+)
 from bitgrove.backends.base import (
     Gradients,
     LeafRule,
@@ -24,7 +30,7 @@ from bitgrove.backends.base import (
     TreeWork,
     make_targets,
 )
-from bitgrove.constraints.given import column_rules, features_of
+from bitgrove.constraints.given import feature_rules
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
@@ -40,8 +46,14 @@ from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
-from bitgrove.training.continuing import check_continues, raw_scores, shared_model
-from bitgrove.training.encoding import fit_encoder, many_levels, with_agreed_levels
+from bitgrove.training.continuing import check_continues, column_scores, raw_scores, shared_model
+from bitgrove.training.encoding import (
+    Seen,
+    fit_encoder,
+    known_columns,
+    many_levels,
+    with_agreed_levels,
+)
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
@@ -76,6 +88,7 @@ class TrainInfo:
     seconds: dict[str, float] = field(default_factory=dict)
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+    device: str = "cpu"  # where it ran
 
     def __repr__(self) -> str:
         seconds = ", ".join(f"{what} {s:.3g} s" for what, s in self.seconds.items())
@@ -99,10 +112,13 @@ class Booster:
         dataset = agree(comm, params, train_set).without_zero_weights()
         self.dataset = dataset = with_agreed_levels(dataset, comm)
         self.objective = make_objective(params, dataset, comm)
+        rules = feature_rules(params, dataset)
         label, group = dataset.label, dataset.group
         assert label is not None
         weight = self.objective.row_weights(label, dataset.weight)
-        self.backend: Backend = make_backend(params)
+        device = choose_device(params.device, dataset, self.objective)
+        self.backend: Backend = make_backend(replace(params, device=device))
+        self.info.device = self.backend.name
         # The smallest pool of all ranks: ranks with different pools would plan different messages.
         pool_mb = params.histogram_pool_mb or self.backend.pool_mb
         self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])
@@ -116,11 +132,7 @@ class Booster:
         else:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
-        self.scores = self.start_scores(dataset)
-        self.encoder, self.matrix = bin_training_set(
-            dataset, self.backend, params, comm, self.runs, self._first_gradients
-        )
-        rules = column_rules(params, features_of(dataset, self.encoder))
+        self.encoder, self.matrix = self._scored_and_binned()
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -132,7 +144,8 @@ class Booster:
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
         self.draws = make_draws(params, rows)
         self.boosting = make_boosting(self)
-        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, rules)
+        own = None if rules is None else rules.of_columns(self.encoder)
+        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
@@ -142,6 +155,25 @@ class Booster:
         if dataset.init_score is not None:
             raise DataError("init_score: not together with init_model")
         return self.backend.upload(raw_scores(self.init_model, dataset, self.params.n_jobs))
+
+    def _scored_and_binned(self) -> tuple[Encoder | None, BinnedMatrix]:
+        """Sets the scores that training starts from; the encoder of init_model stays as it is."""
+        dataset, backend, params, comm = self.dataset, self.backend, self.params, self.comm
+        model = self.init_model
+        if model is None or model.encoder is None:
+            self.scores = self.start_scores(dataset)
+            first, runs = self._first_gradients, self.runs
+            return bin_training_set(dataset, backend, params, comm, runs, first)
+        require_device(dataset.device, backend.name)
+        # The gradients that the statistics of the model are made of, if it knows these rows.
+        self.scores = start_scores(backend, self.base_score, dataset.n_rows)
+        seen = Seen(self._first_gradients, self.runs, model.params["random_state"], comm)
+        columns = known_columns(model.encoder, dataset, seen)
+        self.scores = backend.upload(column_scores(model, columns, params.n_jobs))
+        matrix = _edges_and_bins(columns, backend, params, self.runs, comm, model.encoder.n_levels)
+        give_back_memory()
+        matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
+        return model.encoder, matrix
 
     def _first_gradients(self) -> FirstGradients:
         found = self.backend.gradients(self.objective, self.scores, self.targets)
