@@ -159,6 +159,15 @@ def _multiclass() -> Case:
     return Case(_base("multiclass", n_estimators=3, gradient_bits=3), X, y)
 
 
+def _several_classes(**more: Any) -> Case:
+    """With a validation set, whose scores go through every change of older trees."""
+    case = _multiclass()
+    other = table(200, 6, 55, missing=0.1)
+    case.valid = (other, np.digitize(signal(other, 55), [0.0, 1.0, 2.0]).astype(float), None)
+    case.params |= {"n_estimators": 5, **more}
+    return case
+
+
 def _rare_class() -> Case:
     """One row in 300 is of the last class: its leaves would step by hundreds and are bounded."""
     case = _multiclass()
@@ -270,7 +279,9 @@ def _values(objective: Any, weighted: bool = False, valid: bool = False, **more:
     if valid:
         other = table(300, 5, 16, missing=0.05)
         case.valid = (other, np.maximum(signal(other, 16), 0.0), None)
-        case.params |= {"early_stopping_rounds": 3, "n_estimators": 30, "learning_rate": 0.4}
+        case.params |= {"early_stopping_rounds": 3, "n_estimators": 30}
+        if "boosting_type" not in more:
+            case.params["learning_rate"] = 0.4
     return case
 
 
@@ -320,6 +331,12 @@ CASES: dict[str, Callable[[], Case]] = {
         None, data_sample_strategy="goss", top_rate=0.1, other_rate=0.2, colsample_bytree=0.5
     ),
     "binary by class": lambda: _binary(3, pos_bagging_fraction=0.9, neg_bagging_fraction=0.4),
+    "dart": lambda: _binary(4, boosting_type="dart", drop_rate=0.4, skip_drop=0.1, n_estimators=9),
+    "dart as in XGBoost": lambda: _several_classes(
+        booster="dart", rate_drop=0.5, uniform_drop=True, xgboost_dart_mode=True, skip_drop=0.0
+    ),
+    "forest": lambda: _values("mae", boosting_type="rf", subsample=0.6, valid=True),
+    "forest of classes": lambda: _several_classes(boosting_type="rf", colsample_bytree=0.5),
     "binary few bins": lambda: _binary(4, max_bin=9, bin_sample_rows=200),
     "binary imbalanced": lambda: _binary(4, scale_pos_weight=3.0),
     "early stopping": _early_stopping,

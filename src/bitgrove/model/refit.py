@@ -40,6 +40,10 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     kind = OBJECTIVES[model.objective]
     if kind.family == "given":
         raise ParameterError("refit: the objective is a function of yours, which no model holds")
+    if model.params["boosting_type"] != "gbdt":
+        raise ParameterError(
+            f"refit: not for boosting_type={model.params['boosting_type']!r}; train again"
+        )
     params = resolve({**model.params, **kind.class_settings(model.n_classes)})
     dataset = dataset.without_zero_weights()
     objective = make_objective(params, dataset, comm)
