@@ -211,7 +211,8 @@ class CpuBackend:
             out = (kept[0][run.rows], kept[1][run.rows])
             how = _core.KeepRule(*rule, run.first)
             _core.keep_rows(grad[run.rows], part, how, *out, self.n_threads)
-        return OutputGradients(*kept, _core.magnitudes(*kept, self.n_threads)[0])
+        found = _core.magnitudes(kept[0], kept[1], self.n_threads)
+        return OutputGradients(kept[0], kept[1], found[0])
 
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])
