@@ -13,7 +13,8 @@ from bitgrove.backends.cuda import transfer
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model import predict as model_predict
 from bitgrove.model.model import Model
-from cases import CASES, denormal_case
+from cases import CASES
+from denormal_case import denormal_case
 
 NAMES = ["binary 2 bits", "regression weighted", "multiclass", "ranking", "early stopping"]
 
