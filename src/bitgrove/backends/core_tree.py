@@ -28,12 +28,14 @@ I64 = NDArray[np.int64]
 CoreVerbs = _core.CpuTree | _core.CudaTree
 
 
-def core_frontier(*, rules: TreeRules | None = None, **rest: Any) -> _core.Frontier:
-    """The core's books of a growing tree."""
-    if rules is None:
-        return _core.Frontier(**rest)
-    fields = {**rules._asdict(), "gain": _core.GainRules(**rules.gain._asdict())}
-    return _core.Frontier(**rest, rules=_core.TreeRules(**fields))
+class CoreFrontier(_core.Frontier):
+    """The core's books of a growing tree, told the rules of the training."""
+
+    def __init__(self, *, rules: TreeRules | None = None, **rest: Any) -> None:
+        if rules is not None:
+            fields = {**rules._asdict(), "gain": _core.GainRules(**rules.gain._asdict())}
+            rest["rules"] = _core.TreeRules(**fields)
+        super().__init__(**rest)
 
 
 class CoreTree(TreeWork):

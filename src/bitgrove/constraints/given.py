@@ -1,7 +1,7 @@
 """From the rules that a user wrote about features to those of the columns that trees see.
 
-Receives the parameters and the features of a training set; returns ColumnRules, or None where no
-rule was given. Raises one ParameterError that names everything that does not fit.
+Receives the parameters and a training set; returns ColumnRules, or None where no rule was given.
+Raises one ParameterError that names everything that does not fit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_INTERACTIONS = "no_interactions"
 
 
 class ColumnRules(NamedTuple):
-    """Rules of one training; arrays have a value for each column."""
+    """Rules of one training; arrays have a value for each feature, then for each column."""
 
     direction: NDArray[np.int8]
     contribution: F64
@@ -34,6 +34,16 @@ class ColumnRules(NamedTuple):
     path_smooth: float
     extra_trees: bool
     features_per_node: float
+
+    def of_columns(self, encoder: Encoder | None) -> ColumnRules:
+        """A category that became several columns gives its rules to all of them."""
+        if encoder is None:
+            return self
+        return self._replace(
+            direction=self.direction[encoder.sources],
+            contribution=self.contribution[encoder.sources],
+            groups=np.ascontiguousarray(self.groups[:, encoder.sources]),
+        )
 
     @property
     def splits(self) -> SplitRules | None:
@@ -63,39 +73,25 @@ class ColumnRules(NamedTuple):
         )
 
 
-class Features(NamedTuple):
-    """Of a training set: its features, which are categories, and the feature of each column."""
-
-    names: Sequence[str]
-    categories: Collection[int]
-    sources: NDArray[np.int64]
-
-
-def features_of(dataset: Dataset, encoder: Encoder | None) -> Features:
-    columns = np.arange(dataset.n_features) if encoder is None else encoder.sources
-    return Features(dataset.feature_names, dataset.levels, columns)
-
-
-def column_rules(params: TrainParams, features: Features) -> ColumnRules | None:
-    """The rules of a training; None: there are none."""
-    problems = Problems()
-    n_features = len(features.names)
-    direction, contribution = np.zeros(n_features, dtype=np.int8), np.ones(n_features)
-    groups = np.zeros((0, n_features), dtype=np.uint8)
+def feature_rules(params: TrainParams, dataset: Dataset) -> ColumnRules | None:
+    """The rules of a training, of the features of its table; None: there are none."""
+    problems, names = Problems(), dataset.feature_names
+    direction, contribution = np.zeros(len(names), dtype=np.int8), np.ones(len(names))
+    groups = np.zeros((0, len(names)), dtype=np.uint8)
     with problems.collect():
-        direction = directions(params, features.names, features.categories)
+        direction = directions(params, names, dataset.levels)
     with problems.collect():
         if params.interaction_constraints is not None:
-            groups = _groups(params.interaction_constraints, features.names)
+            groups = _groups(params.interaction_constraints, names)
     with problems.collect():
         if params.feature_contri is not None:
-            _check_length("feature_contri", params.feature_contri, n_features)
+            _check_length("feature_contri", params.feature_contri, len(names))
             contribution = np.array(params.feature_contri, dtype=np.float64)
     problems.report()
     made = ColumnRules(
-        direction[features.sources],
-        contribution[features.sources],
-        np.ascontiguousarray(groups[:, features.sources]),
+        direction,
+        contribution,
+        groups,
         params.monotone_constraints_method == "intermediate",
         params.path_smooth,
         params.extra_trees,

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.selection import integer_weights
-from bitgrove.backends import Backend, BinnedMatrix, give_back_memory, make_backend
+from bitgrove.backends import (
+    Backend,
+    BinnedMatrix,
+    choose_device,
+    give_back_memory,
+    make_backend,
+)
 from bitgrove.backends.base import (
     Gradients,
     LeafRule,
@@ -24,7 +30,7 @@ from bitgrove.backends.base import (
     TreeWork,
     make_targets,
 )
-from bitgrove.constraints.given import column_rules, features_of
+from bitgrove.constraints.given import feature_rules
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
@@ -60,7 +66,8 @@ from bitgrove.training.refit import (
     smoothed,
     within_bounds,
 )
-from bitgrove.training.variants import make_draws
+from bitgrove.training.variants import make_boosting, make_draws
+from bitgrove.training.variants.boosting import ScoreChange
 from bitgrove.training.variants.rows import TrainingRows
 
 F64 = NDArray[np.float64]
@@ -81,6 +88,7 @@ class TrainInfo:
     seconds: dict[str, float] = field(default_factory=dict)
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+    device: str = "cpu"  # where it ran
 
     def __repr__(self) -> str:
         seconds = ", ".join(f"{what} {s:.3g} s" for what, s in self.seconds.items())
@@ -104,10 +112,13 @@ class Booster:
         dataset = agree(comm, params, train_set).without_zero_weights()
         self.dataset = dataset = with_agreed_levels(dataset, comm)
         self.objective = make_objective(params, dataset, comm)
+        rules = feature_rules(params, dataset)
         label, group = dataset.label, dataset.group
         assert label is not None
         weight = self.objective.row_weights(label, dataset.weight)
-        self.backend: Backend = make_backend(params)
+        device = choose_device(params.device, dataset, self.objective)
+        self.backend: Backend = make_backend(replace(params, device=device))
+        self.info.device = self.backend.name
         # The smallest pool of all ranks: ranks with different pools would plan different messages.
         pool_mb = params.histogram_pool_mb or self.backend.pool_mb
         self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])
@@ -122,7 +133,6 @@ class Booster:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
         self.encoder, self.matrix = self._scored_and_binned()
-        rules = column_rules(params, features_of(dataset, self.encoder))
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -133,7 +143,9 @@ class Booster:
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
         self.draws = make_draws(params, rows)
-        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, rules)
+        self.boosting = make_boosting(self)
+        own = None if rules is None else rules.of_columns(self.encoder)
+        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
@@ -168,24 +180,34 @@ class Booster:
         hess = None if found.hess is None else self.backend.download(found.hess)
         return FirstGradients(self.backend.download(found.grad), hess)
 
-    def boost(self, iteration: int) -> list[Tree]:
-        """One iteration: a tree for each output; those of init_model are counted."""
+    def boost(self, iteration: int) -> list[ScoreChange]:
+        """One iteration: a tree for each output; those of init_model are counted.
+
+        Returns what the scores went through, in order, for those of validation sets.
+        """
         self.gradients = None  # their memory can be used again
+        mine = iteration - self.n_before
+        dropped = self._apply(self.boosting.drop(self.trees, mine))
+        self.seen = self.boosting.seen_scores(self)
         objective = self.objective.at(iteration, self.params.random_state)
-        self.gradients = gradients = self.backend.gradients(objective, self.scores, self.targets)
-        return [
+        self.gradients = gradients = self.backend.gradients(objective, self.seen, self.targets)
+        grown = [
             self._add_tree(output, gradients.output(output), iteration)
             for output in range(self.objective.n_outputs)
         ]
+        return dropped + grown + self._apply(self.boosting.settle(self.trees))
 
-    def repeat(self, trees: list[Tree]) -> list[Tree]:
+    def repeat(self, trees: list[Tree]) -> list[ScoreChange]:
         """One iteration of a checkpoint: its trees are added to the scores as they are."""
-        for output, tree in enumerate(trees):
-            self.backend.add_tree(self.scores[output], self.matrix, tree)
         self.trees += trees
-        return trees
+        return self._apply([ScoreChange(output, tree) for output, tree in enumerate(trees)])
 
-    def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> Tree:
+    def _apply(self, changes: list[ScoreChange]) -> list[ScoreChange]:
+        for output, tree, _ in changes:
+            self.backend.add_tree(self.scores[output], self.matrix, tree)
+        return changes
+
+    def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> ScoreChange:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
         unit = self.objective.output(output).unit_hessian
@@ -213,6 +235,9 @@ class Booster:
         values = within_bounds(grown, values, rule.learning_rate)
         values = self.guards.bounded(values, rule.learning_rate)
         tree = finish_tree(grown, values, hess)
+        keep = self.boosting.keep(iteration - self.n_before)
+        if keep != 1.0:
+            backend.fade(self.scores[output], self.seen[output], keep)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
@@ -221,26 +246,30 @@ class Booster:
                 self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
         self.info.rounding_noise.append(quantized.rounding_noise)
-        return tree
+        return ScoreChange(output, tree, keep)
 
     def _quantiles(self, output: int, work: TreeWork, n_leaves: int, level: float) -> F64:
         """Of the residuals of each leaf."""
-        keys = self.backend.residual_keys(self.scores[output], self.targets.label_of(output))
+        keys = self.backend.residual_keys(self.seen[output], self.targets.label_of(output))
         return residual_quantiles(work, keys, self.leaf_weights, n_leaves, level, self.comm)
 
     def leaf_rule(self, tree: int) -> LeafRule:
         params, rate = self.params, self.params.learning_rate
-        if isinstance(rate, tuple):  # one for each iteration of this training
-            rate = rate[tree // self.objective.n_outputs - self.n_before]
+        iteration = tree // self.objective.n_outputs - self.n_before  # of this training
+        if isinstance(rate, tuple):
+            rate = rate[iteration]
+        rate = self.boosting.rate(rate, iteration)
         return LeafRule(params.reg_alpha, params.reg_lambda, rate)
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""
         n_outputs = self.objective.n_outputs
         n_kept = len(self.trees) if best_iteration is None else best_iteration * n_outputs
+        n_old = self.n_before * n_outputs
+        trees = self.trees[:n_old] + self.boosting.finished(self.trees[n_old:n_kept])
         return Model(
             objective=self.objective.name,
-            trees=self.trees[:n_kept],
+            trees=trees[:n_kept],
             base_score=self.base_score,
             feature_names=self.dataset.feature_names,
             params=model_params(self.params),

@@ -21,7 +21,7 @@ from bitgrove.backends.base import (
     Targets,
     TreeInputs,
 )
-from bitgrove.backends.core_tree import core_frontier
+from bitgrove.backends.core_tree import CoreFrontier
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.binning import bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
@@ -56,11 +56,12 @@ _MOST_BINS = 257  # of a feature, as the histogram pool counts them
 
 
 class CudaBackend:
-    frontier = staticmethod(core_frontier)
+    frontier = CoreFrontier
 
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)
         self.name = self.device.name
+        self.device.kernels.prepare(say=params.verbosity >= 1 or params.progress)
         self._num_leaves = params.num_leaves
         self.pool_mb = max(self.device.free_bytes() >> 22, 1)  # a quarter
         self._host = CpuBackend(params.n_jobs)
@@ -243,6 +244,13 @@ class CudaBackend:
             device.launch("sampling", "keep_rows", device.grid(n_rows), *data, *how, *out)
         magnitudes = device.mailbox.fetch(found_at, (1,), MAGNITUDES)[0]
         return OutputGradients(kept_grad, kept_hess, magnitudes)
+
+    @on_device
+    def fade(self, scores: Any, start: Any, keep: float) -> None:
+        """Three operations of CuPy: one alone could be contracted to other bits."""
+        scores -= start
+        scores *= keep
+        scores += start
 
     @on_device
     def new_pool(self, matrix: CudaMatrix, n_slots: int, half_bits: int) -> CudaPool:
