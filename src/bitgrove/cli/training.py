@@ -164,7 +164,7 @@ class _ShardReader:
             self.text = sharded_files.shared_names(mine, comm)
             if self.text != mine:
                 again = files.read_table(patterns, replace(how, text=self.text))
-                table = sharded_files.shared_columns(again, comm)
+                table = again.select(table.column_names)
         return table, names
 
     def _labels(self, table: Any, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
