@@ -97,6 +97,19 @@ def test_going_on_from_a_model(columns, tmp_path, capsys):
     assert "other features" in refused(capsys, *train_argv(path, second, "--init-model", first))
 
 
+def test_going_on_with_categories(columns, tmp_path, capsys):
+    """The second file has only shops that look like numbers; they are text in the model."""
+    shops = np.array(["007", "7", "a", "b"], dtype=object)[columns["shop"] % 4]
+    columns["shop"] = pa.array(shops, pa.string())
+    path, first, second = write_csv(tmp_path / "d.csv", columns), tmp_path / "1", tmp_path / "2"
+    ok(capsys, *train_argv(path, first, "--categorical_feature", "shop"))
+    rows = pa.table(columns).filter(pa.array(np.isin(shops, ["007", "7"])))
+    few = write_csv(tmp_path / "few.csv", rows.to_pydict())
+    ok(capsys, *train_argv(few, second, "--init_model", first))
+    data = bg.Dataset(rows.select(["city", "shop", "x"]), rows["y"])
+    assert bg.load(second).digest() == bg.train(PARAMS, data, init_model=first).digest()
+
+
 def test_going_on_keeps_the_classes(tmp_path, capsys):
     rng = np.random.default_rng(1)
     x, kinds = rng.normal(size=200), np.array(["a", "b", "c"])
