@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from bitgrove import Dataset, Model
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
-from bitgrove.backends import make_backend
+from bitgrove.backends import give_back_memory, make_backend
 from bitgrove.backends.base import TreeInputs, TreeWork
+from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.backend import CudaBackend
 from bitgrove.backends.cuda.tree import CudaTreeWork
-from bitgrove.cli import tables
+from bitgrove.cli import files, tables
 from bitgrove.cli.demo_data import blocks, make_higgs_like
-from bitgrove.data.binning import cut_edges
+from bitgrove.data.binning import fit_edges
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
 from bitgrove.distributed.comm import gather_facts
@@ -39,9 +40,9 @@ from bitgrove.theory.leaves import leaf_of_rows
 from bitgrove.training.booster import Booster, bin_training_set
 
 __all__ = [
-    "TreeByTree", "bin_once", "bin_rows", "bins_of", "blocks", "chosen_by_hash", "evaluate",
-    "gather_facts", "import_cupy", "make_higgs_like", "n_bins", "scores_along", "simd_level",
-    "tables", "timed_cuda_verbs", "write_atomically",
+    "TreeByTree", "Wrapped", "bin_once", "bin_rows", "bins_of", "blocks", "chosen_by_hash",
+    "evaluate", "files", "gather_facts", "import_cupy", "make_higgs_like", "n_bins", "scores_along",
+    "simd_level", "tables", "timed_cuda_verbs", "write_atomically",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -103,7 +104,24 @@ def scores_along(model: Model, X: Any, every: int) -> Iterator[tuple[int, Any]]:
 
 def n_bins(X: Array) -> int:
     """Bins of all features together."""
-    return sum(len(edges) + 1 for edges in cut_edges(list(X.T), 255))
+    return sum(len(edges) + 1 for edges in CpuBackend().find_edges(list(X.T), None, 255))
+
+
+def timed_binning(X: Array, device: str) -> tuple[list[float], bytes]:
+    """Seconds of sending a table, of finding its edges and of binning it; and the edges."""
+    params = resolve({"device": device})
+    backend, columns = make_backend(params), [X[:, f] for f in range(X.shape[1])]
+    seconds: list[float] = []
+    send, find, cut = (
+        _timed(step, seconds.append, device)
+        for step in (backend.send_columns, fit_edges, backend.bin_columns)
+    )
+    sent = send(columns)
+    mapper = find(sent, backend.find_edges, params, one_run(len(X)), SoloComm())
+    cut(sent, mapper)
+    del sent
+    give_back_memory()
+    return seconds, mapper.edge_values.tobytes()
 
 
 def bins_of(state: Any) -> int:
@@ -181,7 +199,7 @@ class TreeByTree:
         return {**watch.seconds, "all": time.perf_counter() - started}
 
 
-class _Wrapped:
+class Wrapped:
     """A backend whose trees start otherwise."""
 
     def __init__(self, backend: Any) -> None:
@@ -191,13 +209,13 @@ class _Wrapped:
         return getattr(self._backend, name)
 
 
-class _AllRowsAlike(_Wrapped):
+class _AllRowsAlike(Wrapped):
     def start_tree(self, pool: Any, inputs: TreeInputs) -> TreeWork:
         work: TreeWork = self._backend.start_tree(pool, inputs._replace(separate_zeros=False))
         return work
 
 
-class _Stopwatch(_Wrapped):
+class _Stopwatch(Wrapped):
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
         self.seconds = {"histograms": 0.0, "scan": 0.0}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import bitgrove as bg
 from bitgrove.backends.base import Gradients, make_targets
 from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.data.row_ids import one_run
 from bitgrove.errors import DataError
 from bitgrove.objectives import OBJECTIVES, Objective, Regression
 from cases import signal, table
@@ -78,7 +79,7 @@ class ObjectiveCase:
 
     def gradients(self, backend: Any) -> Gradients:
         data = (self.label, self.weight, self.group)
-        targets = make_targets(backend, self.objective, *data)
+        targets = make_targets(backend, self.objective, *data, one_run(len(self.label), 5))
         scores = backend.upload(self.scores)
         return backend.gradients(self.objective, scores, targets)
 

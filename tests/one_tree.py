@@ -81,8 +81,8 @@ class _NoSearch:
     def sum_built(self, pool: Any, builds: Records) -> tuple[int, int]:
         return self.bins
 
-    def choose(self, nodes: Records, work: TreeWork) -> Records:
-        return no_splits(len(nodes))
+    def choose(self, plan: SearchPlan, work: TreeWork) -> Records:
+        return no_splits(len(plan.nodes))
 
 
 def run_steps(

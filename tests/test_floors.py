@@ -25,6 +25,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("params",),
     ("data",),
     ("model.tree",),
+    ("constraints",),  # rules of features: for backends, models and trainings
     ("backends",),
     ("model",),
     ("distributed",),  # exchanges, agreement, ranks as threads, processes and GPUs

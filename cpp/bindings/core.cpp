@@ -12,11 +12,13 @@ NB_MODULE(_core, m) {
   init_math(m);
   init_edges(m);
   init_binning(m);
+  init_copies(m);
   init_tile_layout(m);
   init_gradients(m);
   init_quantize(m);
   init_metrics(m);
   init_order(m);
+  init_sampling(m);
   init_tree(m);
   init_messages(m);
   init_partition(m);

@@ -53,9 +53,11 @@ void subtract(CudaTree& tree, const Records<Subtraction>& subtractions,
 }
 
 RecordArray find(CudaTree& tree, const Records<SearchNode>& nodes,
-                 std::pair<int64_t, int64_t> features) {
+                 std::pair<int64_t, int64_t> features,
+                 std::optional<Matrix<const uint8_t>> allowed) {
+  const std::span<const uint8_t> rows = flags_of(allowed);
   return to_records(
-      without_gil([&] { return tree.find(nodes.items, features.first, features.second); }));
+      without_gil([&] { return tree.find(nodes.items, features.first, features.second, rows); }));
 }
 
 RecordArray search(CudaTree& tree, const SearchPlan& plan) {
@@ -129,6 +131,12 @@ void bind_parts(nb::module_& m) {
       .def_rw("n_rows", &DeviceMatrix::n_rows)
       .def_rw("n_features", &DeviceMatrix::n_features)
       .def_rw("n_bins", &DeviceMatrix::n_bins);
+  nb::class_<DeviceRules>(m, "DeviceRules")
+      .def(nb::init<>())
+      .def_rw("direction", &DeviceRules::direction)
+      .def_rw("contribution", &DeviceRules::contribution)
+      .def_rw("path_smooth", &DeviceRules::path_smooth)
+      .def_rw("extra_trees", &DeviceRules::extra_trees);
   nb::class_<TreeBuffers>(m, "TreeBuffers")
       .def(nb::init<>())
       .def_rw("rows", &TreeBuffers::rows)
@@ -168,9 +176,10 @@ void init_cuda(nb::module_& m) {
       .def_rw("wide", &CudaTree::wide)
       .def_rw("n_processors", &CudaTree::n_processors)
       .def_rw("rules", &CudaTree::rules)
+      .def_rw("split_rules", &CudaTree::split_rules)
       .def("build", &build, "builds"_a)
       .def("subtract", &subtract, "subtractions"_a, "bins"_a)
-      .def("find", &find, "nodes"_a, "features"_a)
+      .def("find", &find, "nodes"_a, "features"_a, "allowed"_a = nb::none())
       .def("search", &search, "plan"_a)
       .def("divide", &divide, "divisions"_a)
       .def("grow", &grow, "frontier"_a, "alpha"_a, "missing_bin"_a);

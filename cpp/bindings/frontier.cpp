@@ -13,9 +13,39 @@ namespace bitgrove {
 namespace {
 
 void make_frontier(Frontier* self, int n_slots, int64_t num_leaves, int64_t max_depth,
-                   double min_child_samples, double min_child_hess, const WidthLimits& widths) {
+                   double min_child_samples, double min_child_hess, const WidthLimits& widths,
+                   const std::optional<TreeRules>& rules) {
   require(n_slots >= 2 && num_leaves >= 2, "at least two slots and two leaves");
-  new (self) Frontier(n_slots, {num_leaves, max_depth, min_child_samples, min_child_hess}, widths);
+  std::optional<NodeRules> node_rules;
+  if (rules) node_rules.emplace(*rules);
+  new (self) Frontier(n_slots, {num_leaves, max_depth, min_child_samples, min_child_hess}, widths,
+                      std::move(node_rules));
+}
+
+template <class T>
+std::vector<T> values_of(const Vector<const T>& array) {
+  return {array.data(), array.data() + array.shape(0)};
+}
+
+void make_rules(TreeRules* self, const GainRules& gain, double path_smooth,
+                double features_per_node, bool intermediate, uint64_t key,
+                Vector<const int8_t> direction, Vector<const uint8_t> allowed,
+                Vector<const uint8_t> has_missing, Vector<const int64_t> missing_bin,
+                Matrix<const uint8_t> groups) {
+  const size_t n_features = direction.shape(0);
+  require(allowed.shape(0) == n_features && has_missing.shape(0) == n_features &&
+              missing_bin.shape(0) == n_features && groups.shape(1) == n_features,
+          "feature arrays differ in length");
+  new (self) TreeRules{gain,
+                       path_smooth,
+                       features_per_node,
+                       intermediate,
+                       key,
+                       values_of(direction),
+                       values_of(allowed),
+                       values_of(has_missing),
+                       values_of(missing_bin),
+                       {groups.data(), groups.data() + groups.size()}};
 }
 
 RecordArray next_batch(Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
@@ -96,9 +126,19 @@ nb::dict finish(const Frontier& frontier, Vector<const double> cut_values,
   fields["leaf_begin"] = whole(leaves.begin);
   fields["leaf_end"] = whole(leaves.end);
   fields["leaf_sums"] = to_records(leaves.sums);
+  if (frontier.node_rules()) {
+    fields["leaf_lower"] = whole(leaves.lower);
+    fields["leaf_upper"] = whole(leaves.upper);
+  }
   fields["n_rounds"] = frontier.n_rounds();
   fields["widths_used"] = frontier.widths_used();
   return fields;
+}
+
+std::optional<nb::ndarray<nb::numpy, uint8_t>> allowed_of(const SearchPlan& plan) {
+  if (plan.allowed.empty()) return std::nullopt;
+  const size_t n_nodes = plan.nodes.size();
+  return to_numpy(std::vector(plan.allowed), {n_nodes, plan.allowed.size() / n_nodes});
 }
 
 void bind_width_limits(nb::module_& m) {
@@ -122,14 +162,20 @@ void bind_width_limits(nb::module_& m) {
 
 void init_frontier(nb::module_& m) {
   bind_width_limits(m);
+  nb::class_<TreeRules>(m, "TreeRules", "The rules of one tree, as its nodes keep them.")
+      .def("__init__", &make_rules, "gain"_a, "path_smooth"_a, "features_per_node"_a,
+           "intermediate"_a, "key"_a, "direction"_a, "allowed"_a, "has_missing"_a, "missing_bin"_a,
+           "groups"_a);
   nb::class_<SearchPlan>(m, "SearchPlan", "What to build, to subtract then, and to search.")
       .def_prop_ro("builds", [](const SearchPlan& plan) { return to_records(plan.builds); })
       .def_prop_ro("subtractions",
                    [](const SearchPlan& plan) { return to_records(plan.subtractions); })
-      .def_prop_ro("nodes", [](const SearchPlan& plan) { return to_records(plan.nodes); });
+      .def_prop_ro("nodes", [](const SearchPlan& plan) { return to_records(plan.nodes); })
+      .def_prop_ro("allowed", &allowed_of, nb::rv_policy::reference,
+                   "Of each node's features; None: as the tree's.");
   nb::class_<Frontier>(m, "Frontier", "The bookkeeping of one growing tree.")
       .def("__init__", &make_frontier, "n_slots"_a, "num_leaves"_a, "max_depth"_a,
-           "min_child_samples"_a, "min_child_hess"_a, "widths"_a)
+           "min_child_samples"_a, "min_child_hess"_a, "widths"_a, "rules"_a = nb::none())
       .def("start", &start, "grad"_a, "hess"_a, "all_rows"_a, "local_rows"_a,
            "Tells it the root's sums and its (active, zero) rows, on all ranks and on this one.")
       .def("next_batch", &next_batch, "alpha"_a, "missing_bin"_a,

@@ -13,6 +13,7 @@ constexpr const char* format_of() {
   if constexpr (std::is_same_v<T, int64_t>) return "<i8";
   if constexpr (std::is_same_v<T, int32_t>) return "<i4";
   if constexpr (std::is_same_v<T, uint32_t>) return "<u4";
+  if constexpr (std::is_same_v<T, uint64_t>) return "<u8";
   if constexpr (std::is_same_v<T, uint8_t>) return "u1";
   if constexpr (std::is_same_v<T, BinSet>) return "(4,)<u8";
   static_assert(sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == sizeof(BinSet),
@@ -68,11 +69,13 @@ nb::dict make_dtypes() {
   BG_RECORD(Division, begin, first_zero, end, feature, bin, missing_bin, default_left, left_bins);
   BG_RECORD(Build, begin, end, block_rows, slot, local_width, total_width, reserved);
   BG_RECORD(Subtraction, parent_slot, built_slot, parent_width, built_width, out_width);
-  BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess, hess_per_row);
+  BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess, hess_per_row, lower,
+            upper, output, key);
   BG_RECORD(SplitInfo, gain, left_grad, left_hess, feature, bin, default_left, ready, left_bins);
   BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
   BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, by_subset);
   BG_RECORD(ForestSplit, threshold, feature, left, right, set);
+  BG_RECORD(DeviceColumn, address, stride, feature);
   return dtypes;
 }
 
@@ -141,12 +144,15 @@ void init_records(nb::module_& m) {
   BG_CONSTANT(FEATURE_BITS);
   BG_CONSTANT(SUBSET);
   BG_CONSTANT(MAGNITUDE_SHIFT);
+  BG_CONSTANT(MAGNITUDE_BUCKETS);
   BG_CONSTANT(SQUARED_ERROR_UNITS);
   BG_CONSTANT(THREADS);
   BG_CONSTANT(PARTITION_THREADS);
   BG_CONSTANT(BUILD_THREADS);
   BG_CONSTANT(WIDE_BUILD_THREADS);
   BG_CONSTANT(RANK_THREADS);
+  BG_CONSTANT(EDGE_THREADS);
+  BG_CONSTANT(RANK_SCRATCH);
   BG_CONSTANT(PARTITION_ROWS);
   BG_CONSTANT(FEATURES_PER_BLOCK);
   BG_CONSTANT(BIN_ROWS);

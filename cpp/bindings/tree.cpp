@@ -27,9 +27,16 @@ struct TreeArrays {
   Vector<const uint8_t> has_missing, allowed, categorical;
 };
 
+// Rules of a training's splits, with the arrays they look into.
+struct BoundRules {
+  Vector<const int8_t> direction;
+  Vector<const double> contribution;
+  SplitRules rules;
+};
+
 struct BoundTree {
   TreeArrays arrays;
-  nb::object layout;
+  nb::object layout, split_rules;
   CpuTree tree;
 };
 
@@ -54,8 +61,14 @@ SplitFeatures make_features(const TreeArrays& a) {
               a.categorical.shape(0) == n_features && a.columns.shape(0) == n_features,
           "feature arrays differ in length");
   const int n = static_cast<int>(n_features);
-  return {
-      a.bin_offset.data(), a.has_missing.data(), a.allowed.data(), a.categorical.data(), n, 0, n};
+  return {a.bin_offset.data(),
+          a.has_missing.data(),
+          a.allowed.data(),
+          0,
+          a.categorical.data(),
+          n,
+          0,
+          n};
 }
 
 PartitionSource make_division(const TreeArrays& a) {
@@ -72,20 +85,26 @@ void make_tree(BoundTree* self, Matrix<uint8_t> pool, nb::object layout,
                Vector<const uint8_t> tiles, Matrix<const uint8_t> columns, Vector<int32_t> rows,
                Vector<int32_t> scratch, PackedRows packed_rows, Vector<const int64_t> bin_offset,
                Vector<const uint8_t> has_missing, Vector<const uint8_t> allowed,
-               Vector<const uint8_t> categorical, const GainRules& rules, bool packed,
-               int n_threads, int simd) {
+               Vector<const uint8_t> categorical, const GainRules& rules, nb::object split_rules,
+               bool packed, int n_threads, int simd) {
   TreeArrays arrays{pool,        tiles,      columns,     rows,    scratch,
                     packed_rows, bin_offset, has_missing, allowed, categorical};
   const PoolView slots{pool.data(), static_cast<int64_t>(pool.shape(0)),
                        static_cast<int64_t>(pool.shape(1))};
+  SearchRules searched_by{rules};
+  if (!split_rules.is_none()) {
+    const auto& given = nb::cast<const BoundRules&>(split_rules);
+    require(given.direction.shape(0) == has_missing.shape(0), "feature arrays differ in length");
+    searched_by.split = &given.rules;
+  }
   const CpuTree tree{slots,
                      make_source(arrays, nb::cast<const TileLayout&>(layout), packed),
                      make_division(arrays),
                      make_features(arrays),
-                     rules,
+                     searched_by,
                      n_threads,
                      static_cast<Simd>(simd)};
-  new (self) BoundTree{std::move(arrays), std::move(layout), tree};
+  new (self) BoundTree{std::move(arrays), std::move(layout), std::move(split_rules), tree};
 }
 
 void build(const BoundTree& self, const Records<Build>& builds) {
@@ -100,10 +119,10 @@ void subtract(const BoundTree& self, const Records<Subtraction>& subtractions,
 }
 
 RecordArray find(const BoundTree& self, const Records<SearchNode>& nodes,
-                 std::pair<int, int> features) {
+                 std::pair<int, int> features, std::optional<Matrix<const uint8_t>> allowed) {
   const auto [first, last] = features;
   check_features(first, last, self.tree.features.n_features);
-  return to_records(self.tree.find(nodes.items, first, last));
+  return to_records(self.tree.find(nodes.items, first, last, flags_of(allowed)));
 }
 
 RecordArray search(const BoundTree& self, const SearchPlan& plan) {
@@ -148,15 +167,29 @@ void init_tree(nb::module_& m) {
           "grad_scale"_a, "hess_scale"_a, "reg_lambda"_a, "reg_alpha"_a, "min_gain"_a,
           "cat_smooth"_a, "cat_l2"_a, "min_data_per_group"_a, "max_cat_threshold"_a,
           "max_cat_to_onehot"_a);
+  nb::class_<BoundRules>(m, "SplitRules", "Rules of splits beside their gain; see rules.h.")
+      .def(
+          "__init__",
+          [](BoundRules* self, Vector<const int8_t> direction, Vector<const double> contribution,
+             double path_smooth, bool extra_trees) {
+            require(direction.shape(0) == contribution.shape(0), "feature arrays differ in length");
+            new (self) BoundRules{direction,
+                                  contribution,
+                                  {direction.data(), contribution.data(), path_smooth,
+                                   static_cast<int64_t>(extra_trees)}};
+          },
+          "direction"_a, "contribution"_a, "path_smooth"_a, "extra_trees"_a);
   nb::class_<BoundTree>(m, "CpuTree", "One tree on the CPU: the verbs on its arrays.")
       .def("__init__", &make_tree, "pool"_a, "layout"_a, "tiles"_a, "columns"_a, "rows"_a,
            "scratch"_a, "packed_rows"_a, "bin_offset"_a, "has_missing"_a, "allowed"_a,
-           "categorical"_a, "rules"_a, "packed"_a, "n_threads"_a, "simd"_a)
+           "categorical"_a, "rules"_a, "split_rules"_a = nb::none(), "packed"_a = true,
+           "n_threads"_a = 1, "simd"_a = 0)
       .def("build", &build, "builds"_a, "Sums rows into slots.")
       .def("subtract", &subtract, "subtractions"_a, "bins"_a,
            "Takes built slots from their parents', within the bins [first, last).")
-      .def("find", &find, "nodes"_a, "features"_a,
-           "The best split of each node among the features [first, last).")
+      .def("find", &find, "nodes"_a, "features"_a, "allowed"_a = nb::none(),
+           "The best split of each node among the features [first, last), and of those its row of "
+           "`allowed`, if there is one, else the tree's.")
       .def("search", &search, "plan"_a, "Builds, subtracts and finds: a whole SearchPlan.")
       .def("divide", &divide, "divisions"_a, "Divides the rows of nodes; the RowCounts gone left.")
       .def("grow", &grow, "frontier"_a, "alpha"_a, "missing_bin"_a, "All rounds of a tree.");

@@ -1,103 +1,79 @@
-// Rows in the order of 64-bit keys, by all threads: rows are dealt to ranges of keys, and each
-// range is sorted by one thread, digit by digit. Equal keys are always in one range.
+// Sorts by unsigned integers: three passes over their highest digits, then what is left.
 #pragma once
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstdint>
-#include <memory>
-#include <vector>
-
-#include "common/parallel.h"
+#include <type_traits>
+#include <utility>
 
 namespace bitgrove {
 
-struct KeyRow {
-  uint64_t key;
-  uint32_t row;
-};
+constexpr int SORT_DIGIT_BITS = 11;
+constexpr int SORT_DIGITS = 1 << SORT_DIGIT_BITS;
+constexpr int SORT_PASSES = 3;
+constexpr int SORT_BITS = SORT_PASSES * SORT_DIGIT_BITS;
+// Fewer keys than this take less time by comparing.
+constexpr int64_t LEAST_KEYS_FOR_DIGITS = 512;
+constexpr int64_t MOST_KEYS_TO_INSERT = 32;
 
-struct KeyOrder {
-  std::unique_ptr<KeyRow[]> rows;
-  std::vector<int64_t> range;  // where each range of keys begins, and the end
-};
-
-constexpr int64_t RANGES_PER_THREAD = 4, MAX_RANGES = 256, SAMPLES_PER_RANGE = 32;
-
-// In place; `other` has as much room. Digits that all keys share are passed over.
-inline void sort_range(KeyRow* rows, KeyRow* other, int64_t n) {
-  if (n < 64) {
-    std::sort(rows, rows + n, [](KeyRow a, KeyRow b) { return a.key < b.key; });
-    return;
+struct ItselfAsKey {
+  template <class Key>
+  Key operator()(Key key) const {
+    return key;
   }
-  uint64_t differ = 0;
-  for (int64_t i = 1; i < n; ++i) differ |= rows[i].key ^ rows[0].key;
-  KeyRow *from = rows, *to = other;
-  for (int shift = 0; shift < 64; shift += 8) {
-    if ((differ >> shift & 0xFF) == 0) continue;
-    std::array<int64_t, 257> first{};
-    for (int64_t i = 0; i < n; ++i) ++first[(from[i].key >> shift & 0xFF) + 1];
-    for (int digit = 1; digit < 256; ++digit) first[digit] += first[digit - 1];
-    for (int64_t i = 0; i < n; ++i) to[first[from[i].key >> shift & 0xFF]++] = from[i];
+};
+
+// What is left when items are in the order of their digits, which are those above `rest` bits.
+template <class Item, class Key, class KeyOf>
+void sort_within_digits(Item* items, int64_t n, KeyOf key_of, Key least, int rest) {
+  const auto less = [&](const Item& a, const Item& b) { return key_of(a) < key_of(b); };
+  for (int64_t begin = 0, end; begin < n; begin = end) {
+    const auto digits = (key_of(items[begin]) - least) >> rest;
+    for (end = begin + 1; end < n && (key_of(items[end]) - least) >> rest == digits; ++end) {
+      if (end - begin >= MOST_KEYS_TO_INSERT) continue;
+      const Item item = items[end];
+      int64_t at = end;
+      for (; at > begin && less(item, items[at - 1]); --at) items[at] = items[at - 1];
+      items[at] = item;
+    }
+    if (end - begin > MOST_KEYS_TO_INSERT) std::sort(items + begin, items + end, less);
+  }
+}
+
+// Sorts items by their keys, with room for as many in `other`. The digits are the highest of the
+// range that the keys really have; items that are equal in them are few, and compared.
+template <class Item, class KeyOf = ItselfAsKey>
+void sort_keys(Item* items, Item* other, int64_t n, KeyOf key_of = {}) {
+  using Key = std::decay_t<decltype(key_of(*items))>;
+  const auto less = [&](const Item& a, const Item& b) { return key_of(a) < key_of(b); };
+  if (n < LEAST_KEYS_FOR_DIGITS) return std::sort(items, items + n, less);
+  Key least = 0;
+  int rest = 0;
+  if constexpr (sizeof(Key) * 8 > SORT_BITS) {
+    Key most = least = key_of(items[0]);
+    for (int64_t i = 1; i < n; ++i) {
+      least = std::min(least, key_of(items[i]));
+      most = std::max(most, key_of(items[i]));
+    }
+    rest = std::max(0, static_cast<int>(std::bit_width(most - least)) - SORT_BITS);
+  }
+  const auto digit = [&](const Item& item, int pass) {
+    return (key_of(item) - least) >> (rest + pass * SORT_DIGIT_BITS) & (SORT_DIGITS - 1);
+  };
+  int32_t counts[SORT_PASSES][SORT_DIGITS] = {};
+  for (int64_t i = 0; i < n; ++i)
+    for (int p = 0; p < SORT_PASSES; ++p) ++counts[p][digit(items[i], p)];
+  Item *from = items, *to = other;
+  for (int p = 0; p < SORT_PASSES; ++p) {
+    int32_t* place = counts[p];
+    if (*std::max_element(place, place + SORT_DIGITS) == n) continue;
+    for (int32_t d = 0, before = 0; d < SORT_DIGITS; ++d) before += std::exchange(place[d], before);
+    for (int64_t i = 0; i < n; ++i) to[place[digit(from[i], p)]++] = from[i];
     std::swap(from, to);
   }
-  if (from != rows) std::copy_n(from, n, rows);
-}
-
-// The keys that divide all keys into about equal ranges: of an even sample.
-template <class KeyOf>
-std::vector<uint64_t> range_borders(int64_t n, int64_t n_ranges, KeyOf key_of) {
-  std::vector<uint64_t> sample(n_ranges * SAMPLES_PER_RANGE), borders;
-  const auto n_samples = static_cast<int64_t>(sample.size());
-  for (int64_t i = 0; i < n_samples; ++i) sample[i] = key_of(n * i / n_samples);
-  std::sort(sample.begin(), sample.end());
-  for (int64_t r = 1; r < n_ranges; ++r) borders.push_back(sample[r * SAMPLES_PER_RANGE]);
-  return borders;
-}
-
-// key_of(row) for the rows [0, n), n below 2^32.
-template <class KeyOf>
-KeyOrder sort_by_key(int64_t n, int n_threads, KeyOf key_of) {
-  n_threads = threads_for_rows(n, n_threads);
-  std::unique_ptr<KeyRow[]> rows(new KeyRow[n]), other(new KeyRow[n]);
-  if (n_threads == 1) {
-    for (int64_t i = 0; i < n; ++i) rows[i] = {key_of(i), static_cast<uint32_t>(i)};
-    sort_range(rows.get(), other.get(), n);
-    return {std::move(rows), {0, n}};
-  }
-  const int64_t n_ranges = std::min(RANGES_PER_THREAD * n_threads, MAX_RANGES);
-  const std::vector<uint64_t> borders = range_borders(n, n_ranges, key_of);
-  const int64_t n_blocks = blocks_of(n, ROW_BLOCK);
-  std::unique_ptr<uint8_t[]> range_of(new uint8_t[n]);
-  std::vector<int64_t> places(n_blocks * n_ranges);  // of each block: rows of each range
-  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-    int64_t* mine = &places[begin / ROW_BLOCK * n_ranges];
-    for (int64_t i = begin; i < end; ++i) {
-      const uint64_t key = key_of(i);
-      const auto above = std::upper_bound(borders.begin(), borders.end(), key);
-      range_of[i] = static_cast<uint8_t>(above - borders.begin());
-      rows[i] = {key, static_cast<uint32_t>(i)};
-      ++mine[range_of[i]];
-    }
-  });
-  std::vector<int64_t> first{0};
-  int64_t next = 0;
-  for (int64_t r = 0; r < n_ranges; ++r) {
-    for (int64_t b = 0; b < n_blocks; ++b) {
-      const int64_t here = places[b * n_ranges + r];
-      places[b * n_ranges + r] = next;
-      next += here;
-    }
-    first.push_back(next);
-  }
-  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-    int64_t* mine = &places[begin / ROW_BLOCK * n_ranges];
-    for (int64_t i = begin; i < end; ++i) other[mine[range_of[i]]++] = rows[i];
-  });
-  parallel_tasks(n_ranges, n_threads, [&](int64_t r) {
-    sort_range(&other[first[r]], &rows[first[r]], first[r + 1] - first[r]);
-  });
-  return {std::move(other), std::move(first)};
+  if (from != items) std::copy_n(from, n, items);
+  if (rest > 0) sort_within_digits(items, n, key_of, least, rest);
 }
 
 }  // namespace bitgrove

@@ -35,4 +35,10 @@ inline void check_features(int64_t first, int64_t last, int64_t n_features) {
   require(0 <= first && first <= last && last <= n_features, "bad feature range");
 }
 
+// A row of flags for each node.
+inline void check_allowed(std::span<const uint8_t> allowed, size_t n_nodes, int64_t n_features) {
+  require(allowed.size() == n_nodes * static_cast<size_t>(n_features),
+          "allowed features: one row for each node is needed");
+}
+
 }  // namespace bitgrove

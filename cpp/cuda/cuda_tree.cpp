@@ -173,18 +173,33 @@ void CudaTree::subtract(std::span<const Subtraction> subtractions, int64_t first
   stream.wait();
 }
 
-void CudaTree::launch_search(DeviceAddress nodes, int64_t n_nodes, int64_t first, int64_t last) {
-  if (n_nodes > buffers.n_nodes)
+CudaTree::Searched CudaTree::upload_nodes(Upload& upload, std::span<const SearchNode> nodes,
+                                          std::span<const uint8_t> allowed_rows) const {
+  const auto n_nodes = static_cast<int64_t>(nodes.size());
+  const DeviceAddress on_device = upload.add(nodes);
+  if (allowed_rows.empty()) return {on_device, allowed, n_nodes, 0};
+  check_allowed(allowed_rows, nodes.size(), matrix.n_features);
+  return {on_device, upload.add(allowed_rows), n_nodes, matrix.n_features};
+}
+
+void CudaTree::launch_search(const Searched& searched, int64_t first, int64_t last) {
+  if (searched.n_nodes > buffers.n_nodes)
     throw std::length_error("more nodes than the buffers have room for");
   auto* splits = host_pointer<SplitInfo>(buffers.host_splits);
-  for (int64_t i = 0; i < n_nodes; ++i) splits[i].ready = 0;
+  for (int64_t i = 0; i < searched.n_nodes; ++i) splits[i].ready = 0;
   const int64_t n_blocks = blocks_of(last - first, FEATURES_PER_BLOCK);
-  stream.launch(kernels.find, {n_nodes * n_blocks}, pool, slot_size(), nodes, matrix.bin_offset,
-                matrix.has_missing, allowed, matrix.categorical, first, last, rules.grad_scale,
-                rules.hess_scale, rules.reg_lambda, rules.reg_alpha, rules.min_gain,
-                rules.cat_smooth, rules.cat_l2, rules.min_data_per_group, rules.max_cat_threshold,
-                rules.max_cat_to_onehot, n_blocks, buffers.found, buffers.n_done,
-                buffers.host_splits);
+  const auto launch = [&](auto... more) {
+    stream.launch(kernels.find, {searched.n_nodes * n_blocks}, pool, slot_size(), searched.nodes,
+                  matrix.bin_offset, matrix.has_missing, searched.allowed_rows,
+                  searched.allowed_stride, matrix.categorical, first, last, rules.grad_scale,
+                  rules.hess_scale, rules.reg_lambda, rules.reg_alpha, rules.min_gain,
+                  rules.cat_smooth, rules.cat_l2, rules.min_data_per_group, rules.max_cat_threshold,
+                  rules.max_cat_to_onehot, n_blocks, buffers.found, buffers.n_done,
+                  buffers.host_splits, more...);
+  };
+  if (split_rules.direction == 0) return launch();
+  launch(split_rules.direction, split_rules.contribution, split_rules.path_smooth,
+         split_rules.extra_trees);
 }
 
 std::vector<SplitInfo> CudaTree::found_splits(int64_t n_nodes) const {
@@ -197,7 +212,7 @@ std::vector<SplitInfo> CudaTree::found_splits(int64_t n_nodes) const {
 }
 
 std::vector<SplitInfo> CudaTree::find(std::span<const SearchNode> nodes, int64_t first,
-                                      int64_t last) {
+                                      int64_t last, std::span<const uint8_t> allowed_rows) {
   const auto n_nodes = static_cast<int64_t>(nodes.size());
   check_features(first, last, matrix.n_features);
   for (const SearchNode& node : nodes) check_slot(node.slot, n_slots);
@@ -205,23 +220,22 @@ std::vector<SplitInfo> CudaTree::find(std::span<const SearchNode> nodes, int64_t
   std::vector<SearchNode> complete(nodes.begin(), nodes.end());
   for (SearchNode& node : complete) node.sibling = -1;  // was taken away already
   Upload upload(*this);
-  const DeviceAddress searched = upload.add(std::span<const SearchNode>(complete));
+  const Searched searched = upload_nodes(upload, complete, allowed_rows);
   upload.send();
-  launch_search(searched, n_nodes, first, last);
+  launch_search(searched, first, last);
   return found_splits(n_nodes);
 }
 
 std::vector<SplitInfo> CudaTree::search(const SearchPlan& plan) {
   const BlockPlan blocks = blocks_for(plan.builds);
-  const auto n_nodes = static_cast<int64_t>(plan.nodes.size());
   Upload upload(*this);
   const DeviceAddress steps = upload.add(std::span<const Build>(blocks.builds));
   const DeviceAddress first_block = upload.add(std::span<const int64_t>(blocks.first_block));
-  const DeviceAddress searched = upload.add(std::span<const SearchNode>(plan.nodes));
+  const Searched searched = upload_nodes(upload, plan.nodes, plan.allowed);
   upload.send();
   launch_builds(blocks, steps, first_block);
-  launch_search(searched, n_nodes, 0, matrix.n_features);
-  return found_splits(n_nodes);
+  launch_search(searched, 0, matrix.n_features);
+  return found_splits(searched.n_nodes);
 }
 
 }  // namespace bitgrove

@@ -26,6 +26,13 @@ struct DeviceMatrix {
   int64_t n_rows = 0, n_features = 0, n_bins = 0;
 };
 
+// SplitRules of a training that has some; their arrays are on the device.
+struct DeviceRules {
+  DeviceAddress direction = 0, contribution = 0;  // 0: there are none
+  double path_smooth = 0.0;
+  int64_t extra_trees = 0;
+};
+
 // Memory that is used again in every round; `plan` and its twin on the host have plan_bytes.
 struct TreeBuffers {
   DeviceAddress rows = 0, counts = 0, progress = 0, found = 0, n_done = 0, plan = 0;
@@ -57,13 +64,16 @@ class CudaTree {
   bool wide = false;                  // 64 + 64 bits per bin of the pool
   int n_processors = 1;
   GainRules rules{};
+  DeviceRules split_rules;  // kernels.find must be the one for them
 
   // No rows are known to be zero here: all count as active.
   std::vector<RowCounts> divide(std::span<const Division> divisions);
   void build(std::span<const Build> builds);
   void subtract(std::span<const Subtraction> subtractions, int64_t first_bin, int64_t last_bin);
-  // The best splits among the features [first, last).
-  std::vector<SplitInfo> find(std::span<const SearchNode> nodes, int64_t first, int64_t last);
+  // The best splits among the features [first, last); allowed: of each node, one row after the
+  // other; none: those of the tree.
+  std::vector<SplitInfo> find(std::span<const SearchNode> nodes, int64_t first, int64_t last,
+                              std::span<const uint8_t> allowed_rows);
   // A whole plan of the frontier; the kernel that finds splits subtracts while it loads the bins.
   std::vector<SplitInfo> search(const SearchPlan& plan);
 
@@ -73,7 +83,13 @@ class CudaTree {
   int64_t slot_size() const { return matrix.n_bins * (wide ? 2 : 1); }
   BlockPlan blocks_for(std::span<const Build> builds) const;
   void launch_builds(const BlockPlan& plan, DeviceAddress builds, DeviceAddress first_block);
-  void launch_search(DeviceAddress nodes, int64_t n_nodes, int64_t first, int64_t last);
+  struct Searched {
+    DeviceAddress nodes, allowed_rows;
+    int64_t n_nodes, allowed_stride;
+  };
+  Searched upload_nodes(Upload& upload, std::span<const SearchNode> nodes,
+                        std::span<const uint8_t> allowed_rows) const;
+  void launch_search(const Searched& searched, int64_t first, int64_t last);
   std::vector<SplitInfo> found_splits(int64_t n_nodes) const;
   template <class Ready>
   void watch(const Ready& ready) const;

@@ -5,6 +5,7 @@
 
 #include "bindings/rooms.h"
 #include "common/parallel.h"
+#include "data/columns.h"
 #include "data/edges.h"
 #include "layouts.h"
 #include "tiles.h"
@@ -16,34 +17,14 @@ namespace {
 constexpr int64_t BIN_BLOCK = 256;
 constexpr int64_t BLOCKS_PER_THREAD = 16;
 
-// One column of any table: float32 or float64, at any stride (in elements).
-struct Column {
-  const void* data;
-  int64_t stride;
-  bool is_double;
-};
-
 void read_values(const Column& column, int64_t begin, int64_t n, double* out) {
   if (column.is_double) {
-    const double* p = static_cast<const double*>(column.data) + begin * column.stride;
+    const double* p = column.at<double>(begin);
     for (int64_t i = 0; i < n; ++i) out[i] = p[i * column.stride];
   } else {
-    const float* p = static_cast<const float*>(column.data) + begin * column.stride;
+    const float* p = column.at<float>(begin);
     for (int64_t i = 0; i < n; ++i) out[i] = static_cast<double>(p[i * column.stride]);
   }
-}
-
-std::vector<Column> columns_of(const nb::list& columns, int64_t n_rows) {
-  std::vector<Column> result;
-  for (nb::handle item : columns) {
-    auto array = nb::cast<nb::ndarray<nb::ndim<1>, nb::device::cpu, nb::ro>>(item);
-    require(static_cast<int64_t>(array.shape(0)) == n_rows, "columns differ in length");
-    const bool is_double = array.dtype() == nb::dtype<double>();
-    require(is_double || array.dtype() == nb::dtype<float>(),
-            "a column is neither float32 nor float64");
-    result.push_back({array.data(), array.stride(0), is_double});
-  }
-  return result;
 }
 
 std::vector<Edges> padded_edges(Vector<const double> values, Vector<const int64_t> offset) {

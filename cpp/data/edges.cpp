@@ -1,90 +1,193 @@
-// Where a feature is cut into bins. Integer counts decide every cut.
+// The edges of all features from a sample of rows: keys of its values, sorted, then cut (cuts.h).
 #include "data/edges.h"
 
-#include <cmath>
+#include <omp.h>
+
+#include <bit>
+#include <memory>
 #include <vector>
 
 #include "bindings/numpy_arrays.h"
 #include "bindings/rooms.h"
+#include "common/key_sort.h"
+#include "common/parallel.h"
+#include "cuts.h"
+#include "data/columns.h"
 
 namespace bitgrove {
 namespace {
 
-// A number e with low <= e < high: the middle, or low where the middle rounds away.
-double between(double low, double high) {
-  const double middle = low * 0.5 + high * 0.5;
-  return low <= middle && middle < high ? middle : low;
-}
+// Features at work at once: some for each thread, and of a row-major table whole cache lines.
+constexpr int64_t STRIP_FEATURES = 64;
+// Rows of a strip that are turned from rows to columns in L1.
+constexpr int64_t TURN_ROWS = 32;
+constexpr int64_t TAKE_ROWS = 4096;
+// Keys below which waking other threads takes longer than the work.
+constexpr int64_t LEAST_KEYS = 16384;
 
-// Equal shares of rows: row r belongs to group r * n_groups / n_rows, found without dividing.
-struct Shares {
-  int64_t n_groups, n_rows, group = 0;
-
-  // Does another group begin at this row? Asked for rows in ascending order.
-  bool begins_at(int64_t row) {
-    const int64_t before = group;
-    while (row * n_groups >= (group + 1) * n_rows) ++group;
-    return group != before;
-  }
+struct Alone {
+  int lane = 0, size = 1;
+  void sync() const {}
 };
 
-// Distinct values after which a bin ends: heavy values alone, the rest in equal shares.
-std::vector<size_t> bin_ends(const std::vector<int64_t>& counts, int64_t n_rows, int64_t max_bin) {
-  const auto is_heavy = [&](size_t i) { return counts[i] * max_bin >= n_rows; };
-  int64_t n_light = 0, n_groups = max_bin;
-  for (size_t i = 0; i < counts.size(); ++i) is_heavy(i) ? n_groups -= 1 : n_light += counts[i];
-  std::vector<size_t> ends;
-  while (n_groups > 0 && n_light > 0) {
-    ends.clear();
-    Shares shares{n_groups, n_light};
-    int64_t n_below = 0;  // light rows
-    for (size_t i = 0; i + 1 < counts.size(); ++i) {
-      n_below += is_heavy(i) ? 0 : counts[i];
-      if (shares.begins_at(n_below) || is_heavy(i) || is_heavy(i + 1)) ends.push_back(i);
-    }
-    const int64_t excess = static_cast<int64_t>(ends.size()) + 1 - max_bin;
-    if (excess <= 0) return ends;
-    n_groups -= excess;
-  }
-  ends.clear();
-  Shares shares{max_bin, n_rows};
-  int64_t n_below = 0;
-  for (size_t i = 0; i + 1 < counts.size(); ++i)
-    if (shares.begins_at(n_below += counts[i])) ends.push_back(i);
-  return ends;
+// Rows of a table that are looked at: all, or the listed ones.
+struct SampleRows {
+  const int32_t* listed;
+  int64_t n_rows;
+
+  int64_t at(int64_t i) const { return listed ? listed[i] : i; }
+};
+
+template <class Key>
+struct RealOf;
+template <>
+struct RealOf<uint32_t> {
+  using type = float;
+};
+template <>
+struct RealOf<uint64_t> {
+  using type = double;
+};
+
+template <class Key>
+Key key_at(const Column& column, int64_t row) {
+  return key_of_bits(std::bit_cast<Key>(*column.at<typename RealOf<Key>::type>(row)));
 }
 
-// At most max_bin - 1 increasing edges between the values of a sorted sample; NaN at its end is
-// ignored.
-auto cut_edges(Vector<const double> sorted, int64_t max_bin) {
-  require(max_bin >= 1, "max_bin must be positive");
-  std::vector<double> distinct;
-  std::vector<int64_t> counts;
-  int64_t n_rows = 0;
-  for (size_t i = 0; i < sorted.shape(0) && !std::isnan(sorted(i)); ++i, ++n_rows) {
-    const double value = sorted(i) + 0.0;  // one zero, not two
-    if (distinct.empty() || value != distinct.back()) {
-      distinct.push_back(value);
-      counts.push_back(0);
-    }
-    ++counts.back();
+// The keys of some columns of one type, each in a row of its own.
+template <class Key>
+class Strip {
+  using Real = typename RealOf<Key>::type;
+
+ public:
+  Strip(int64_t n_columns, SampleRows rows) : rows_(rows), stride_(padded(rows.n_rows)) {
+    keys_ = std::make_unique_for_overwrite<Key[]>(n_columns * stride_);
   }
-  std::vector<double> edges;
-  if (static_cast<int64_t>(distinct.size()) <= max_bin)
-    for (size_t i = 0; i + 1 < distinct.size(); ++i)
-      edges.push_back(between(distinct[i], distinct[i + 1]));
-  else
-    for (size_t end : bin_ends(counts, n_rows, max_bin))
-      edges.push_back(between(distinct[end], distinct[end + 1]));
-  const size_t n_edges = edges.size();
-  return to_numpy(std::move(edges), {n_edges});
+
+  Key* of(int64_t column) { return keys_.get() + column * stride_; }
+
+  void take(const std::vector<Column>& columns, int n_threads) {
+    parallel_tasks(blocks_of(rows_.n_rows, TAKE_ROWS), n_threads, [&](int64_t task) {
+      const int64_t begin = task * TAKE_ROWS, end = std::min(begin + TAKE_ROWS, rows_.n_rows);
+      take_neighbours(columns, begin, end);
+      take_turned(columns, begin, end);
+    });
+  }
+
+ private:
+  // An odd number of cache lines: columns of 2^k rows do not all meet in the same lines of a cache.
+  static int64_t padded(int64_t n) {
+    const int64_t line = 64 / sizeof(Key);
+    return (blocks_of(n, line) | 1) * line;
+  }
+
+  // Columns whose values are neighbours are read one after the other.
+  void take_neighbours(const std::vector<Column>& columns, int64_t begin, int64_t end) {
+    for (size_t c = 0; c < columns.size(); ++c) {
+      if (columns[c].stride != 1) continue;
+      Key* keys = of(c);
+      for (int64_t i = begin; i < end; ++i) keys[i] = key_at<Key>(columns[c], rows_.at(i));
+    }
+  }
+
+  // The others row by row, as they lie in a row-major table.
+  void take_turned(const std::vector<Column>& columns, int64_t begin, int64_t end) {
+    std::vector<int64_t> turned;
+    for (size_t c = 0; c < columns.size(); ++c)
+      if (columns[c].stride != 1) turned.push_back(c);
+    const int64_t width = turned.size();
+    if (width == 0) return;
+    const Real* first = columns[turned[0]].template at<Real>(0);
+    bool is_table = true;
+    for (int64_t k = 0; k < width; ++k) {
+      const Column& column = columns[turned[k]];
+      is_table &= column.stride == columns[turned[0]].stride && column.data == first + k;
+    }
+    Key block[TURN_ROWS][STRIP_FEATURES];
+    for (int64_t i = begin; i < end; i += TURN_ROWS) {
+      const int64_t n = std::min(TURN_ROWS, end - i);
+      for (int64_t r = 0; r < n; ++r) {
+        const int64_t row = rows_.at(i + r);
+        if (is_table) {
+          const Real* values = first + row * columns[turned[0]].stride;
+          for (int64_t k = 0; k < width; ++k)
+            block[r][k] = key_of_bits(std::bit_cast<Key>(values[k]));
+        } else {
+          for (int64_t k = 0; k < width; ++k) block[r][k] = key_at<Key>(columns[turned[k]], row);
+        }
+      }
+      for (int64_t k = 0; k < width; ++k) {
+        Key* keys = of(turned[k]) + i;
+        for (int64_t r = 0; r < n; ++r) keys[r] = block[r][k];
+      }
+    }
+  }
+
+  SampleRows rows_;
+  int64_t stride_;
+  std::unique_ptr<Key[]> keys_;
+};
+
+struct FoundEdges {
+  std::vector<double> values;  // (n_features, max_bin - 1)
+  std::vector<int64_t> n_edges;
+};
+
+// Edges of the features whose columns have keys of this type.
+template <class Key>
+void find_edges_of(const std::vector<Column>& columns, SampleRows rows, int32_t max_bin,
+                   int n_threads, FoundEdges& found) {
+  std::vector<int64_t> features;
+  for (size_t f = 0; f < columns.size(); ++f)
+    if (columns[f].is_double == (sizeof(Key) == 8)) features.push_back(f);
+  if (features.empty()) return;
+  const int64_t n_features = features.size(), width = std::min(n_features, STRIP_FEATURES);
+  if (n_features * rows.n_rows < LEAST_KEYS) n_threads = 1;
+  Strip<Key> strip(width, rows), others(n_threads, rows);
+  std::vector<Column> part;
+  for (int64_t first = 0; first < n_features; first += width) {
+    const int64_t n = std::min(width, n_features - first);
+    part.clear();
+    for (int64_t c = 0; c < n; ++c) part.push_back(columns[features[first + c]]);
+    strip.take(part, n_threads);
+    parallel_tasks(n, n_threads, [&](int64_t c) {
+      const int64_t feature = features[first + c];
+      sort_keys(strip.of(c), others.of(omp_get_thread_num()), rows.n_rows);
+      CutWork work;
+      Cutter<Key, Alone> cutter{strip.of(c), static_cast<int32_t>(rows.n_rows), max_bin, work, {}};
+      found.n_edges[feature] = cutter.cut(found.values.data() + feature * (max_bin - 1));
+    });
+  }
+}
+
+// (edges of each feature, one row each; how many of a row are edges).
+nb::tuple find_edges(const nb::list& columns, int64_t n_rows, Optional<const int32_t> rows,
+                     int32_t max_bin, int n_threads) {
+  require(max_bin >= 2 && max_bin < BINS_PER_FEATURE, "max_bin is not from 2 to 255");
+  const std::vector<Column> sources = columns_of(columns, n_rows);
+  SampleRows sample{nullptr, n_rows};
+  if (rows) {
+    sample = {rows->data(), static_cast<int64_t>(rows->shape(0))};
+    for (int64_t i = 0; i < sample.n_rows; ++i)
+      require(sample.at(i) >= 0 && sample.at(i) < n_rows, "a row of the sample is out of range");
+  }
+  const size_t n_features = sources.size(), width = max_bin - 1;
+  FoundEdges found{std::vector<double>(n_features * width), std::vector<int64_t>(n_features)};
+  {
+    nb::gil_scoped_release release;
+    find_edges_of<uint32_t>(sources, sample, max_bin, n_threads, found);
+    find_edges_of<uint64_t>(sources, sample, max_bin, n_threads, found);
+  }
+  return nb::make_tuple(to_numpy(std::move(found.values), {n_features, width}),
+                        to_numpy(std::move(found.n_edges), {n_features}));
 }
 
 }  // namespace
 
 void init_edges(nb::module_& m) {
-  m.def("cut_edges", &cut_edges, "sorted"_a, "max_bin"_a,
-        "At most max_bin - 1 increasing edges for a sorted sample of one feature.");
+  m.def("find_edges", &find_edges, "columns"_a, "n_rows"_a, "rows"_a.none(), "max_bin"_a,
+        "n_threads"_a,
+        "At most max_bin - 1 increasing edges of each column, from all or the listed rows.");
 }
 
 }  // namespace bitgrove

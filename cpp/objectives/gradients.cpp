@@ -104,7 +104,7 @@ const std::vector<Loss>& losses() {
   static const std::vector<Loss> all = [] {
     std::vector<Loss> found{BG_ELEMENTWISE_LOSSES(ELEMENTWISE_LOSS)
                                 BG_SOFTMAX_LOSSES(SOFTMAX_LOSS)};
-    for (const Loss& loss : ranked_losses()) found.push_back(loss);
+    for (const Loss& loss : query_losses()) found.push_back(loss);
     return found;
   }();
   return all;

@@ -30,12 +30,18 @@ struct Loss {
   void (*gradients)(const GradientCall&);
 };
 
-std::vector<Loss> ranked_losses();
+std::vector<Loss> query_losses();
 
 inline uint32_t magnitude_bits(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   return bits & 0x7FFFFFFFu;
+}
+
+// Adds a thread's counts of magnitudes to those of all.
+inline void add_counts(const std::vector<int64_t>& mine, int64_t* all) {
+  for (size_t b = 0; b < mine.size(); ++b)
+    if (mine[b]) std::atomic_ref<int64_t>(all[b]).fetch_add(mine[b], std::memory_order_relaxed);
 }
 
 // Adds one side's values to what was found of it, in blocks whose sums fit 32 bits.

@@ -133,28 +133,6 @@ RecordArray row_sums(Packed1d packed_rows, Vector<const int32_t> rows, int n_thr
   return to_records(std::vector<GradientSums>{sums});
 }
 
-// 0, 1, 2, ...
-void list_rows(Vector<int32_t> rows, int n_threads) {
-  int32_t* out = rows.data();
-  nb::gil_scoped_release release;
-  parallel_rows(rows.shape(0), n_threads, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) out[i] = static_cast<int32_t>(i);
-  });
-}
-
-// Row ids whose hash is below the threshold, ascending: sampling without any stream of numbers.
-int64_t select_rows(uint64_t key, uint64_t first_row, uint64_t threshold, Vector<int32_t> rows) {
-  int32_t* out = rows.data();
-  const int64_t n = rows.shape(0);
-  int64_t n_selected = 0;
-  nb::gil_scoped_release release;
-  for (int64_t i = 0; i < n; ++i) {
-    out[n_selected] = static_cast<int32_t>(i);
-    n_selected += row_hash(key, first_row + static_cast<uint64_t>(i)) < threshold;
-  }
-  return n_selected;
-}
-
 }  // namespace
 
 void init_quantize(nb::module_& m) {
@@ -172,9 +150,6 @@ void init_quantize(nb::module_& m) {
         "simd"_a, "Packs gradients into out, whose type is the width; one RowTotals.");
   m.def("row_sums", &row_sums, "packed_rows"_a, "rows"_a, "n_threads"_a, "simd"_a,
         "Sums of the listed rows: one GradientSums.");
-  m.def("select_rows", &select_rows, "key"_a, "first_row"_a, "threshold"_a, "rows"_a,
-        "Writes the rows whose id has a hash below the threshold; returns how many they are.");
-  m.def("list_rows", &list_rows, "rows"_a, "n_threads"_a, "Writes 0, 1, 2, ...");
 }
 
 }  // namespace bitgrove

@@ -1,4 +1,4 @@
-// Gradients of the losses over pairs: one task per query, sums in int64 fixed point.
+// Gradients of the losses over a query's rows: one task per query, sums in int64 fixed point.
 #include "ranking.h"
 
 #include <algorithm>
@@ -18,22 +18,40 @@ struct Query : RankQuery {
 
 BG_FN int64_t fixed(double x) { return static_cast<int64_t>(std::nearbyint(x)); }
 
+// Room that a thread keeps from one query to the next.
+struct Room {
+  std::vector<int64_t> order, sums, hits;
+  std::vector<ListRow> rows;
+};
+
+// hit_at of all relevant ranks down to each.
+const int64_t* count_hits(const Query& q, Room& room) {
+  room.hits.resize(q.n_rows);
+  int64_t found = 0;
+  for (int64_t rank = 0; rank < q.n_rows; ++rank) {
+    if (q.label[room.order[rank]] > 0.0) found += hit_at(rank);
+    room.hits[rank] = found;
+  }
+  return room.hits.data();
+}
+
 template <class LossOf>
-void lambdas_of(const Query& q, const RankTables& tables, const LossParameters& parameters,
-                std::vector<int64_t>& order, std::vector<int64_t>& sums) {
+void lambdas_of(Query q, const RankTables& tables, const LossParameters& parameters, Room& room) {
   const int64_t n = q.n_rows, truncation = LossOf::truncation(parameters);
+  auto &order = room.order, &sums = room.sums;
   order.resize(n);
   sums.assign(2 * n, 0);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return q.score[a] > q.score[b]; });
+  if constexpr (LossOf::COUNTS_HITS) q.hits = count_hits(q, room);
   const bool scaled = LossOf::scaled(q.score[order[0]], q.score[order[n - 1]], parameters);
   int64_t total = 0;
   for (int64_t i = 0; i < n && i < truncation; ++i)
     for (int64_t j = i + 1; j < n; ++j) {
       const int64_t a = order[i], b = order[j];
       if (q.label[a] == q.label[b]) continue;
-      const RankPair pair = LossOf::pair(q, tables, parameters, a, b, i, j, scaled);
+      const RankPair pair = rank_pair<LossOf>(q, tables, parameters, {a, b, i, j}, scaled);
       const int64_t high = pair.upper_is_high ? a : b, low = pair.upper_is_high ? b : a;
       const int64_t lambda = fixed(pair.lambda), hess = fixed(pair.hess);
       sums[2 * high] += lambda;
@@ -69,6 +87,25 @@ void check_queries(const GradientCall& call, const Vector<const int64_t>& offset
             "bad query offsets");
 }
 
+// Calls work(query, its number, room) for each query that has rows.
+template <class Work>
+void by_query(const GradientCall& call, const int64_t* offset, int64_t n_queries, Work work) {
+  nb::gil_scoped_release release;
+  parallel_tasks(n_queries, call.n_threads, [&](int64_t i) {
+    thread_local Room room;
+    const int64_t begin = offset[i], n_rows = offset[i + 1] - begin;
+    if (n_rows == 0) return;
+    Query query{{call.scores + begin, call.label + begin, n_rows, 0.0, 0.0, nullptr},
+                call.weight ? call.weight + begin : nullptr,
+                call.grad + begin,
+                call.hess + begin};
+    work(query, i, room);
+    Magnitudes mine{};
+    take_magnitudes(query.grad, query.hess, n_rows, mine);
+    add_magnitudes(*call.magnitudes, mine);
+  });
+}
+
 template <class LossOf>
 void ranked(const GradientCall& call) {
   require(call.n_outputs == 1, "a ranked loss has one output");
@@ -78,27 +115,68 @@ void ranked(const GradientCall& call) {
   const auto gain = table<double>(call, 3, -1), discount = table<double>(call, 4, -1);
   check_queries(call, offset, static_cast<int64_t>(discount.shape(0)));
   const RankTables tables{offset.data(), inverse.data(), unit.data(), gain.data(), discount.data()};
-  nb::gil_scoped_release release;
-  parallel_tasks(n_queries, call.n_threads, [&](int64_t i) {
-    thread_local std::vector<int64_t> order, sums;
-    const int64_t begin = tables.query_offset[i], n_rows = tables.query_offset[i + 1] - begin;
-    if (n_rows == 0) return;
-    const Query query{{call.scores + begin, call.label + begin, n_rows, tables.inverse_max_dcg[i],
-                       tables.unit[i]},
-                      call.weight ? call.weight + begin : nullptr,
-                      call.grad + begin,
-                      call.hess + begin};
-    lambdas_of<LossOf>(query, tables, call.parameters, order, sums);
-    Magnitudes mine{};
-    take_magnitudes(query.grad, query.hess, n_rows, mine);
-    add_magnitudes(*call.magnitudes, mine);
+  by_query(call, offset.data(), n_queries, [&](Query& query, int64_t i, Room& room) {
+    query.inverse_best = inverse(i);
+    query.unit = unit(i);
+    lambdas_of<LossOf>(query, tables, call.parameters, room);
+  });
+}
+
+// power, worth: sums of theirs; the gradients are corrected by sums of the terms before.
+template <class LossOf>
+void list_of(const Query& q, const ListTables& tables, const uint64_t* row_id,
+             const LossParameters& parameters, std::vector<ListRow>& rows) {
+  const int64_t n = q.n_rows;
+  const double largest = *std::max_element(q.score, q.score + n);
+  int64_t powers = 0, worths = 0, firsts = 0, seconds = 0;
+  rows.resize(n);
+  for (int64_t i = 0; i < n; ++i) {
+    rows[i] = {LossOf::power(q.score[i], largest),
+               LossOf::worth(tables, q.label[i], row_id[i], parameters)};
+    powers += fixed(rows[i].share * POWER_UNIT);
+    worths += fixed(rows[i].target * q.unit);
+  }
+  const double power = static_cast<double>(powers) / POWER_UNIT;
+  const double worth = static_cast<double>(worths) / q.unit;
+  for (ListRow& row : rows) {
+    row = {row.share / power, row.target / worth};
+    firsts += fixed(LossOf::first(row) * CORRECTION_UNIT);
+  }
+  const double first = static_cast<double>(firsts) / CORRECTION_UNIT;
+  for (const ListRow& row : rows) seconds += fixed(LossOf::second(row, first) * CORRECTION_UNIT);
+  const double second = static_cast<double>(seconds) / CORRECTION_UNIT;
+  for (int64_t i = 0; i < n; ++i) {
+    // A row alone has nothing to be ranked against.
+    const GradientPair pair =
+        n > 1 ? LossOf::gradient(rows[i], first, second) : GradientPair{0.0, 0.0};
+    const double w = q.weight ? static_cast<double>(q.weight[i]) : 1.0;
+    q.grad[i] = to_gradient(pair.grad * w);
+    q.hess[i] = to_gradient(pair.hess * w);
+  }
+}
+
+template <class LossOf>
+void listwise(const GradientCall& call) {
+  require(call.n_outputs == 1, "a listwise loss has one output");
+  const auto offset = table<int64_t>(call, 0, -1);
+  const int64_t n_queries = static_cast<int64_t>(offset.shape(0)) - 1;
+  const auto unit = table<double>(call, 1, n_queries), gain = table<double>(call, 2, -1);
+  const auto row_id = table<uint64_t>(call, 3, call.n_rows);
+  check_queries(call, offset, call.n_rows);
+  const ListTables tables{offset.data(), unit.data(), gain.data(), row_id.data()};
+  by_query(call, offset.data(), n_queries, [&](Query& query, int64_t i, Room& room) {
+    query.unit = unit(i);
+    list_of<LossOf>(query, tables, tables.row_id + offset(i), call.parameters, room.rows);
   });
 }
 
 }  // namespace
 
 #define RANKED_LOSS(NAME, LOSS) {#NAME, "ranked", &ranked<LOSS>},
+#define LISTWISE_LOSS(NAME, LOSS) {#NAME, "listwise", &listwise<LOSS>},
 
-std::vector<Loss> ranked_losses() { return {BG_RANKED_LOSSES(RANKED_LOSS)}; }
+std::vector<Loss> query_losses() {
+  return {BG_RANKED_LOSSES(RANKED_LOSS) BG_LISTWISE_LOSSES(LISTWISE_LOSS)};
+}
 
 }  // namespace bitgrove

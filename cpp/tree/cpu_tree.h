@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "common/plan_checks.h"
 #include "gain.h"
 #include "tree/frontier.h"
 #include "tree/histogram.h"
@@ -17,7 +18,7 @@ struct CpuTree {
   HistogramSource source;
   PartitionSource division;
   SplitFeatures features;  // all of them
-  GainRules rules;
+  SearchRules rules;
   int n_threads;
   Simd simd;
 
@@ -29,17 +30,24 @@ struct CpuTree {
   void subtract(std::span<const Subtraction> subtractions, BinRange bins) const {
     subtract_histograms(subtractions, pool, bins, source.packed, n_threads, simd);
   }
-  // The best splits among the features [first, last).
-  std::vector<SplitInfo> find(std::span<const SearchNode> nodes, int first, int last) const {
+  // The best splits among the features [first, last); allowed: those of each node, one row after
+  // the other; none: those of the tree.
+  std::vector<SplitInfo> find(std::span<const SearchNode> nodes, int first, int last,
+                              std::span<const uint8_t> allowed) const {
     SplitFeatures searched = features;
     searched.first = first;
     searched.last = last;
+    if (!allowed.empty()) {
+      check_allowed(allowed, nodes.size(), features.n_features);
+      searched.allowed = allowed.data();
+      searched.allowed_stride = features.n_features;
+    }
     return find_splits(nodes, pool, searched, rules, source.packed, n_threads, simd);
   }
   std::vector<SplitInfo> search(const SearchPlan& plan) const {
     build(plan.builds);
     subtract(plan.subtractions, all_bins());
-    return find(plan.nodes, 0, features.n_features);
+    return find(plan.nodes, 0, features.n_features, plan.allowed);
   }
   std::vector<RowCounts> divide(std::span<const Division> divisions) const {
     return divide_rows(divisions, division, n_threads, simd);

@@ -44,8 +44,9 @@ double GrowthRules::least_hess(int64_t n_rows, int64_t hess) const {
   return std::max(std::ceil(std::max(by_samples, min_child_hess)), 1.0);
 }
 
-Frontier::Frontier(int n_slots, GrowthRules rules, WidthLimits widths)
-    : rules_(rules), widths_(widths), n_slots_(n_slots) {
+Frontier::Frontier(int n_slots, GrowthRules rules, WidthLimits widths,
+                   std::optional<NodeRules> node_rules)
+    : rules_(rules), widths_(widths), n_slots_(n_slots), node_rules_(std::move(node_rules)) {
   nodes_.reserve(4 * rules.num_leaves);
   for (int slot = n_slots - 1; slot >= 0; --slot) free_.push_back(slot);
 }
@@ -62,7 +63,7 @@ void Frontier::start(int64_t grad, int64_t hess, RowCounts all, RowCounts local)
   pairs_.clear();
   next_pair_ = 0;
   add_child(0, local, all, 0, grad, hess);
-  // The root is searched alone: a pair without a parent and without a sibling.
+  if (node_rules_) node_rules_->start({grad, hess, all.both()});
   if (searchable(nodes_[0])) pairs_.push_back({-1, 0, -1});
 }
 
@@ -95,9 +96,28 @@ void Frontier::replay() {
   for (const Waiting& left_over : heap) release(left_over.node);
 }
 
+// Where splits move the bounds of other leaves: the best one, of equals the one that is known
+// longest.
+void Frontier::take_best_leaf() {
+  pending_.clear();
+  if (static_cast<int64_t>(taken_.size()) >= rules_.num_leaves - 1) return;
+  int best = -1;
+  for (int id = 0; id < static_cast<int>(nodes_.size()); ++id) {
+    const FrontierNode& node = nodes_[id];
+    if (node.first_child < 0 && node.split.gain > (best < 0 ? 0.0 : nodes_[best].split.gain))
+      best = id;
+  }
+  if (best < 0) return;
+  taken_.push_back(best);
+  pending_.push_back(best);
+}
+
 const std::vector<int>& Frontier::next_batch(double alpha) {
   ++n_rounds_;
-  replay();
+  if (node_rules_ && node_rules_->moves_bounds())
+    take_best_leaf();
+  else
+    replay();
   const auto n_batch = static_cast<size_t>(std::ceil(alpha * static_cast<double>(pending_.size())));
   batch_.assign(pending_.begin(), pending_.begin() + std::min(n_batch, pending_.size()));
   return batch_;
@@ -134,6 +154,14 @@ void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
     const int right = add_child(middle, node.local - local_left[i], node.all - all_left[i], depth,
                                 node.grad - split.left_grad, node.hess - split.left_hess);
     nodes_[batch_[i]].first_child = left;
+    const auto sums = [&](int id) {
+      return NodeSums{nodes_[id].grad, nodes_[id].hess, nodes_[id].all.both()};
+    };
+    if (node_rules_)
+      for (int moved : node_rules_->divide(batch_[i], split, left, {sums(left), sums(right)})) {
+        nodes_[moved].split = NO_SPLIT;
+        if (searchable(nodes_[moved])) pairs_.push_back({-1, moved, -1});
+      }
     const bool left_is_small = nodes_[left].all.active <= nodes_[right].all.active;
     pairs_.push_back({batch_[i], left_is_small ? left : right, left_is_small ? right : left});
   }
@@ -155,8 +183,9 @@ void Frontier::make_room(size_t n_needed, const Pair* first, const Pair* last) {
   if (free_.size() >= n_needed) return;
   std::vector<int> cached;
   for (int node = 0; node < static_cast<int>(nodes_.size()); ++node)
-    if (nodes_[node].slot >= 0 &&
-        std::none_of(first, last, [&](const Pair& p) { return p.parent == node; }))
+    if (nodes_[node].slot >= 0 && std::none_of(first, last, [&](const Pair& p) {
+          return p.parent == node || p.small == node;
+        }))
       cached.push_back(node);
   std::stable_sort(cached.begin(), cached.end(),
                    [&](int a, int b) { return nodes_[a].split.gain < nodes_[b].split.gain; });
@@ -178,7 +207,9 @@ void Frontier::plan_search(int node, int sibling, SearchPlan& plan) {
   const auto hess = static_cast<double>(n.hess);
   plan.nodes.push_back({n.slot, n.width, sibling, 0, static_cast<double>(n.grad), hess,
                         rules_.least_hess(n.all.both(), n.hess),
-                        hess / static_cast<double>(std::max<int64_t>(n.all.both(), 1))});
+                        hess / static_cast<double>(std::max<int64_t>(n.all.both(), 1)), 0.0, 0.0,
+                        0.0, 0});
+  if (node_rules_) node_rules_->describe(node, plan.nodes.back(), plan.allowed);
 }
 
 void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {
@@ -204,8 +235,10 @@ void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {
   for (const auto& [child, search] :
        {std::pair{pair.small, search_small}, std::pair{pair.large, search_large}}) {
     if (!search) continue;
-    take_slot(child);
-    plan_build(child, plan);
+    if (nodes_[child].slot < 0) {
+      take_slot(child);
+      plan_build(child, plan);
+    }
     plan_search(child, -1, plan);
   }
 }

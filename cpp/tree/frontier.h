@@ -7,9 +7,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "growth/node_rules.h"
 #include "plans.h"
 
 namespace bitgrove {
@@ -50,11 +52,13 @@ struct SearchPlan {
   std::vector<Build> builds;
   std::vector<Subtraction> subtractions;
   std::vector<SearchNode> nodes;
+  std::vector<uint8_t> allowed;  // features, a row of flags for each node; empty: as the tree's
 };
 
 class Frontier {
  public:
-  Frontier(int n_slots, GrowthRules rules, WidthLimits widths);
+  // node_rules: for a training that has some.
+  Frontier(int n_slots, GrowthRules rules, WidthLimits widths, std::optional<NodeRules> node_rules);
 
   void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
   // Nodes to divide next: the first ceil(alpha * pending) of the replay; empty when done.
@@ -68,6 +72,7 @@ class Frontier {
   void record(const SplitInfo* found);
 
   const std::vector<FrontierNode>& nodes() const { return nodes_; }
+  const std::optional<NodeRules>& node_rules() const { return node_rules_; }
   // Nodes split by best-first growth, in order; complete once next_batch is empty.
   const std::vector<int>& taken() const { return taken_; }
   int n_rounds() const { return n_rounds_; }
@@ -76,11 +81,14 @@ class Frontier {
   size_t n_searched() const { return searched_.size(); }
 
  private:
+  // Both children of a node; or a node alone, without a parent: the root, or one whose bounds
+  // moved.
   struct Pair {
     int parent, small, large;
   };
 
   void replay();
+  void take_best_leaf();
   bool searchable(const FrontierNode& node) const;
   int add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
                 int64_t hess);
@@ -95,6 +103,7 @@ class Frontier {
   GrowthRules rules_;
   WidthLimits widths_;
   int n_slots_;
+  std::optional<NodeRules> node_rules_;
   std::vector<FrontierNode> nodes_;
   std::vector<int> free_, batch_, taken_, pending_, searched_, temporary_;
   std::vector<Pair> pairs_;

@@ -34,11 +34,17 @@ void add_split(GrownSplits& splits, const FrontierNode& node, int64_t left_rows,
 }
 
 // Returns ~leaf.
-int32_t add_leaf(GrownLeaves& leaves, const FrontierNode& leaf) {
+int32_t add_leaf(GrownLeaves& leaves, const Frontier& frontier, int id) {
+  const FrontierNode& leaf = frontier.nodes()[id];
   leaves.rows.push_back(leaf.all.both());
   leaves.begin.push_back(leaf.begin);
   leaves.end.push_back(leaf.begin + leaf.local.both());
   leaves.sums.push_back({leaf.grad, leaf.hess});
+  if (frontier.node_rules()) {
+    const Bounds bounds = frontier.node_rules()->leaf_bounds(id);
+    leaves.lower.push_back(bounds.lower);
+    leaves.upper.push_back(bounds.upper);
+  }
   return -static_cast<int32_t>(leaves.rows.size());
 }
 
@@ -57,9 +63,9 @@ GrownTree finish_tree(const Frontier& frontier, const CutTables& cuts, double he
     for (auto [links, child] :
          {std::pair{&tree.splits.left, left}, std::pair{&tree.splits.right, right}})
       links->push_back(split_of[child] >= 0 ? split_of[child]
-                                            : add_leaf(tree.leaves, nodes[child]));
+                                            : add_leaf(tree.leaves, frontier, child));
   }
-  if (taken.empty()) add_leaf(tree.leaves, nodes[0]);
+  if (taken.empty()) add_leaf(tree.leaves, frontier, 0);
   return tree;
 }
 

@@ -31,6 +31,7 @@ struct GrownSplits {
 struct GrownLeaves {
   std::vector<int64_t> rows, begin, end;
   std::vector<GradientSums> sums;
+  std::vector<double> lower, upper;  // what their values must keep to; empty without rules
 };
 
 struct GrownTree {

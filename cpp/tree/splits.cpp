@@ -13,6 +13,7 @@
 #include "common/parallel.h"
 #include "common/widths.h"
 #include "levels.h"
+#include "rules.h"
 #include "tree/scan.h"
 
 namespace bitgrove {
@@ -24,7 +25,8 @@ constexpr int64_t TASKS_PER_THREAD = 8;  // some 3 us each
 constexpr double NO_GAIN = NO_SPLIT.gain;
 
 struct Node {
-  const uint8_t* slot;
+  const uint8_t *slot, *allowed;
+  const SearchNode* searched;
   int width;
   double grad, hess, min_hess, hess_per_row;
   // For estimates: lambda in units of the integer hessian, the gain's unit, min_hess as an integer.
@@ -35,9 +37,10 @@ struct Node {
 };
 
 // Estimates need 32-bit sums, products below 2^128, and no cancellation (L1 regularisation).
-Node make_node(const SearchNode& searched, const uint8_t* slot, const GainRules& rules) {
-  Node node{slot,          searched.width,    searched.grad,
-            searched.hess, searched.min_hess, searched.hess_per_row};
+Node make_node(const SearchNode& searched, const uint8_t* slot, const uint8_t* allowed,
+               const GainRules& rules) {
+  Node node{slot,          allowed,       &searched,         searched.width,
+            searched.grad, searched.hess, searched.min_hess, searched.hess_per_row};
   node.can_estimate = node.width <= 32 && rules.reg_alpha == 0.0 && node.hess <= 0x1p31 - 1.0 &&
                       node.min_hess <= node.hess && rules.reg_lambda <= 0x1p32 * rules.hess_scale;
   if (!node.can_estimate) return node;
@@ -99,18 +102,20 @@ BG_FN double largest(const double* gains, int n) {
 }
 
 // The best bin, if its gain is above `least`, when (add_grad, add_hess), the missing rows, go left
-// too. Of equals the first one.
+// too. Of equals the first one; only `drawn`, unless that is EVERY_CUT.
+template <class Gain>
 BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, double add_hess,
-                         const Node& node, double parent_score, const GainRules& rules,
-                         double least) {
+                         const Node& node, const Gain& gain_of, int drawn, double least) {
   alignas(64) double gains[BINS_PER_FEATURE + LANES];
   for (int b = 0; b < n_bins; ++b) {
     const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
     const double gr = node.grad - gl, hr = node.hess - hl;
     const bool allowed = (hl >= node.min_hess) & (hr >= node.min_hess);
-    const double gain = split_gain(gl, hl, gr, hr, parent_score, rules);
+    const double gain = gain_of(gl, hl, gr, hr);
     gains[b] = allowed ? gain : NO_GAIN;
   }
+  if (drawn != EVERY_CUT)
+    for (int b = 0; b < n_bins; ++b) gains[b] = b == drawn ? gains[b] : NO_GAIN;
   for (int lane = 0; lane < LANES; ++lane) gains[n_bins + lane] = NO_GAIN;
   const double top = largest(gains, n_bins);
   if (!(top > least)) return {NO_GAIN, 0};
@@ -162,14 +167,14 @@ BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_gra
 
 // As the other best_bin: only bins whose estimate comes near the largest can be the best.
 BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad, double add_hess,
-                         const Node& node, double parent_score, const GainRules& rules,
-                         double least) {
+                         const Node& node, const PlainGain& gain_of, int, double least) {
   Estimates estimates;
   estimate_gains(prefix, n_bins, static_cast<int32_t>(add_grad), static_cast<int32_t>(add_hess),
                  node, estimates);
   const double top = estimates.top;
   Candidate best{NO_GAIN, 0};
-  if (top < 0.0 || 0.5 * (top * (1.0 + ESTIMATE_ERROR) * node.estimate_unit - parent_score) < least)
+  if (top < 0.0 ||
+      0.5 * (top * (1.0 + ESTIMATE_ERROR) * node.estimate_unit - gain_of.parent_score) < least)
     return best;
   const auto bar = static_cast<float>(top * (1.0 - ESTIMATE_ERROR));
   for (int first = estimates.first; first < estimates.last; first += ESTIMATE_LANES) {
@@ -179,16 +184,16 @@ BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad,
       if (!(estimates.gain[b] >= bar)) continue;
       --n_near;
       const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
-      const double gain = split_gain(gl, hl, node.grad - gl, node.hess - hl, parent_score, rules);
+      const double gain = gain_of(gl, hl, node.grad - gl, node.hess - hl);
       if (gain > best.gain) best = {gain, b};
     }
   }
   return best.gain > least ? best : Candidate{NO_GAIN, 0};
 }
 
-template <class Layout, class Sums>
-void search_feature(const Node& node, const SplitFeatures& features, int f, double parent_score,
-                    const GainRules& rules, SplitInfo& best) {
+template <class Layout, class Sums, class Gain>
+void search_feature(const Node& node, const SplitFeatures& features, int f, const Gain& gain,
+                    SplitInfo& best) {
   const int64_t offset = features.bin_offset[f];
   const int n_all = static_cast<int>(features.bin_offset[f + 1] - offset);
   const bool has_missing = features.has_missing[f];
@@ -198,14 +203,14 @@ void search_feature(const Node& node, const SplitFeatures& features, int f, doub
   Sums prefix;
   running_sums<Layout>(bins, n_values, prefix);
   // With missing rows the last cut is values against missing; without, it is no split.
-  Candidate right = best_bin(prefix, has_missing ? n_values : n_values - 1, 0.0, 0.0, node,
-                             parent_score, rules, best.gain);
+  const int n_cuts = has_missing ? n_values : n_values - 1, drawn = gain.drawn_cut(f, n_cuts);
+  Candidate right = best_bin(prefix, n_cuts, 0.0, 0.0, node, gain, drawn, best.gain);
   bool default_left = !has_missing;
   if (has_missing) {
     const double miss_grad = static_cast<double>(Layout::grad(bins[n_values]));
     const double miss_hess = static_cast<double>(Layout::hess(bins[n_values]));
     const Candidate left =
-        best_bin(prefix, n_values - 1, miss_grad, miss_hess, node, parent_score, rules, best.gain);
+        best_bin(prefix, n_values - 1, miss_grad, miss_hess, node, gain, drawn, best.gain);
     if (left.gain > right.gain || (left.gain == right.gain && left.bin <= right.bin)) {
       right = left;
       default_left = true;
@@ -265,13 +270,13 @@ SplitInfo subset_split(const LevelRun& run, int feature, const BinSet& left_bins
 }
 
 // One level against the rest.
-template <class Layout>
+template <class Layout, class Gain>
 void search_onehot(const typename Layout::Sum* bins, int n_bins, const Node& node, int f,
-                   int missing_bin, double parent_score, const GainRules& rules, SplitInfo& best) {
+                   int missing_bin, const Gain& gain_of, SplitInfo& best) {
   for (int b = 0; b < n_bins; ++b) {
     const LevelSums left = level_sums<Layout>(bins[b]);
     if (left.hess < node.min_hess || node.hess - left.hess < node.min_hess) continue;
-    const double gain = level_gain(left, node, parent_score, rules);
+    const double gain = level_gain(left, node, gain_of);
     if (!(gain > best.gain)) continue;
     BinSet alone{};
     alone.add(b);
@@ -279,21 +284,21 @@ void search_onehot(const typename Layout::Sum* bins, int n_bins, const Node& nod
   }
 }
 
-template <class Layout>
-void search_levels(const Node& node, const SplitFeatures& features, int f, double parent_score,
-                   const GainRules& rules, SplitInfo& best) {
+template <class Layout, class Gain>
+void search_levels(const Node& node, const SplitFeatures& features, int f, const Gain& gain,
+                   SplitInfo& best) {
   const int64_t offset = features.bin_offset[f];
   const int n_bins = static_cast<int>(features.bin_offset[f + 1] - offset);
   const int missing_bin = n_bins - features.has_missing[f];
   const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot) + offset;
-  if (is_onehot(n_bins, rules))
-    return search_onehot<Layout>(bins, n_bins, node, f, missing_bin, parent_score, rules, best);
+  if (is_onehot(n_bins, gain.rules))
+    return search_onehot<Layout>(bins, n_bins, node, f, missing_bin, gain, best);
   SortedLevels levels;
-  sort_levels<Layout>(bins, n_bins, rules, levels);
+  sort_levels<Layout>(bins, n_bins, gain.rules, levels);
   const auto from = [&](bool low, int i) { return levels.bins[low ? i : levels.n - 1 - i]; };
   for (const bool low : {true, false}) {
-    const LevelRun run = best_run(levels.n, node, parent_score, rules, best.gain,
-                                  [&](int i) { return levels.sums[from(low, i)]; });
+    const LevelRun run =
+        best_run(levels.n, node, gain, best.gain, [&](int i) { return levels.sums[from(low, i)]; });
     if (run.n == 0) continue;
     BinSet left_bins{};
     for (int i = 0; i < run.n; ++i) left_bins.add(from(low, i));
@@ -301,40 +306,50 @@ void search_levels(const Node& node, const SplitFeatures& features, int f, doubl
   }
 }
 
+// The best split among the features [begin, end), each half of whose sums fits Sums.
+template <class Layout, class Sums, class Gain>
+void search_all(const Node& node, const SplitFeatures& features, int begin, int end,
+                const Gain& gain, SplitInfo& best) {
+  for (int f = begin; f < end; ++f)
+    if (node.allowed[f] && features.categorical[f])
+      search_levels<Layout>(node, features, f, gain.of_feature(f), best);
+    else if (node.allowed[f])
+      search_feature<Layout, Sums>(node, features, f, gain.of_feature(f), best);
+}
+
 SplitInfo search_block(const Node& node, const SplitFeatures& features, int begin, int end,
-                       const GainRules& rules, bool packed, Simd simd) {
-  const double parent_score = leaf_score(node.grad, node.hess, rules);
+                       const SearchRules& rules, bool packed, Simd simd) {
+  const PlainGain plain{rules.gain, leaf_score(node.grad, node.hess, rules.gain)};
+  double parent_score = plain.parent_score;
   SplitInfo best = NO_SPLIT;
   visit_width(node.width, packed, [&](auto layout) {
     using Layout = decltype(layout);
     if constexpr (Layout::half_bits >= 16)
       with_simd(simd, [&] {
-        const auto search_all = [&](auto sums) {
-          for (int f = begin; f < end; ++f)
-            if (features.allowed[f] && features.categorical[f])
-              search_levels<Layout>(node, features, f, parent_score, rules, best);
-            else if (features.allowed[f])
-              search_feature<Layout, typename decltype(sums)::type>(node, features, f, parent_score,
-                                                                    rules, best);
-        };
-        if (node.can_estimate) return search_all(std::type_identity<ShortPrefix>{});
-        search_all(std::type_identity<Prefix>{});
+        if (rules.split) {
+          const RuledGain ruled = ruled_gain(rules.gain, *node.searched, *rules.split);
+          parent_score = ruled.parent_score;
+          return search_all<Layout, Prefix>(node, features, begin, end, ruled, best);
+        }
+        if (node.can_estimate)
+          return search_all<Layout, ShortPrefix>(node, features, begin, end, plain, best);
+        search_all<Layout, Prefix>(node, features, begin, end, plain, best);
       });
   });
-  if (!(best.gain > gain_floor(parent_score, rules))) best = NO_SPLIT;
+  if (!(best.gain > gain_floor(parent_score, rules.gain))) best = NO_SPLIT;
   return best;
 }
 
 }  // namespace
 
 std::vector<SplitInfo> find_splits(std::span<const SearchNode> searched, const PoolView& pool,
-                                   const SplitFeatures& features, const GainRules& rules,
+                                   const SplitFeatures& features, const SearchRules& rules,
                                    bool packed, int n_threads, Simd simd) {
   std::vector<Node> nodes;
-  for (const SearchNode& node : searched) {
-    const int64_t n_bins = features.bin_offset[features.n_features];
-    nodes.push_back(make_node(node, pool.slot(node.slot, n_bins, node.width), rules));
-  }
+  const int64_t n_bins = features.bin_offset[features.n_features];
+  for (size_t i = 0; i < searched.size(); ++i)
+    nodes.push_back(make_node(searched[i], pool.slot(searched[i].slot, n_bins, searched[i].width),
+                              features.allowed + i * features.allowed_stride, rules.gain));
   const auto n_nodes = static_cast<int64_t>(nodes.size());
   const int64_t n_blocks = blocks_of(features.last - features.first, FEATURE_BLOCK);
   std::vector<SplitInfo> found(n_nodes * n_blocks);

@@ -8,23 +8,32 @@
 
 #include "gain.h"
 #include "plans.h"
+#include "rules.h"
 #include "tree/histogram.h"
 
 namespace bitgrove {
 
 constexpr SplitInfo NO_SPLIT{-std::numeric_limits<double>::infinity(), 0, 0, -1, 0, 0, 0, {}};
 
-// The features [first, last) are searched, where allowed.
+// The features [first, last) are searched, where allowed: node i looks at the i-th row of
+// `allowed`, all at the same one where allowed_stride is 0.
 struct SplitFeatures {
   const int64_t* bin_offset;
   const uint8_t* has_missing;
   const uint8_t* allowed;
+  int64_t allowed_stride;
   const uint8_t* categorical;  // 1: bins are levels, without an order
   int n_features, first, last;
 };
 
+// split: null for a training without rules of its own.
+struct SearchRules {
+  GainRules gain;
+  const SplitRules* split = nullptr;
+};
+
 std::vector<SplitInfo> find_splits(std::span<const SearchNode> nodes, const PoolView& pool,
-                                   const SplitFeatures& features, const GainRules& rules,
+                                   const SplitFeatures& features, const SearchRules& rules,
                                    bool packed, int n_threads, Simd simd);
 
 }  // namespace bitgrove

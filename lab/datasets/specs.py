@@ -35,7 +35,7 @@ from bitgrove import DataError, ParameterError
 from lab.datasets.encoding import encode_categories
 from lab.datasets.entry import Entry, Wanted, sample
 from lab.datasets.task import Array, Task, run_lengths
-from lab.internals import chosen_by_hash, tables
+from lab.internals import chosen_by_hash, files, tables
 
 OBJECTIVES = ("binary", "regression", "multiclass", "lambdarank")
 PARAMETERS = ("learning_rate", "num_leaves", "min_child_weight", "min_child_samples")
@@ -65,7 +65,7 @@ class Spec(Entry):
         return all(self._path(name, folder) is not None for name in self.files)
 
     def load(self, wanted: Wanted) -> Task:
-        table = tables.read_table([self._located(name, wanted.folder) for name in self.files])
+        table = files.read_table([self._located(name, wanted.folder) for name in self.files])
         if self.drop_missing_labels:
             absent = tables.column(table, self.label).is_null(nan_is_null=True).to_numpy()
             table = table.filter(~absent)

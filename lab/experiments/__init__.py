@@ -16,10 +16,12 @@ from lab.experiments.training_facts import Fig5, Fig7, Fig8
 from lab.experiments.zeros import Zeros
 from lab.full_size.peers import FullPeers
 from lab.full_size.row_sweep import RowSweep
+from lab.roundings.sparse_rounding import SparseRounding
+from lab.roundings.split_refit import SplitRefit
 from lab.running.experiment import Experiment
 
 _ALL: tuple[type[Experiment], ...] = (
     Table2, FullSize, FullPeers, RowSweep, Table3, Fig4, Fig5, Fig6, Fig7, Fig8, Bounds, Tails,
-    Zeros, AutoBits, Accuracy, Defaults, RankingBits,
+    Zeros, AutoBits, SparseRounding, SplitRefit, Accuracy, Defaults, RankingBits,
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {kind.name: kind() for kind in _ALL}

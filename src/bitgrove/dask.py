@@ -10,7 +10,7 @@ partitions. Owns the conventions; how a cluster trains is in bitgrove.distribute
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,11 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove import estimators
+from bitgrove.data.dataset import Dataset
 from bitgrove.data.given_rows import Rows, same_rows
 from bitgrove.data.tables import column_names, default_names
 from bitgrove.errors import DataError, DataTypeError, ParameterError
+from bitgrove.estimators.answers import Classes, Labels, weigh_classes
 from bitgrove.model.model import load
 from bitgrove.params import Parameter
 
@@ -35,7 +37,13 @@ except ModuleNotFoundError as error:
     raise ImportError(f"bitgrove.dask needs Dask: pip install 'bitgrove[dask]' ({error})") from None
 
 from bitgrove.distributed.dask.data import Part, is_collection, load_parts, whole_rows
-from bitgrove.distributed.dask.rows import check_queries, facts_of, learn_classes, to_dataset
+from bitgrove.distributed.dask.rows import (
+    check_queries,
+    count_classes,
+    facts_of,
+    learn_classes,
+    to_dataset,
+)
 from bitgrove.distributed.dask.training import Job, train_on_workers
 
 if TYPE_CHECKING:
@@ -94,17 +102,13 @@ class _DaskEstimator(estimators.Estimator):
         if client.asynchronous:
             raise ParameterError("client: fit needs a Client that is not asynchronous")
         self._checked(more)  # errors before the data are computed
-        if getattr(self, "class_weight", None) is not None:
-            raise ParameterError(
-                f"class_weight={self.class_weight!r}: not on Dask collections; give sample_weight"
-            )
         for name in ("init_model", "resume_from"):
             if isinstance(how[name], (str, os.PathLike)):
                 how[name] = load(how[name])  # the client's file, not a worker's
         if self.validation_fraction is not None or self.warm_start:
             raise ParameterError("validation_fraction and warm_start: not supported on Dask")
         names = self._learn_columns(rows.X, rows.names)
-        with_classes = isinstance(self, BitGroveClassifier)
+        with_classes = isinstance(self, BitGroveClassifier) and _n_columns(rows.y) == 1
         others = [other for other in valid if not same_rows(other, rows)]
         tables = [_collections("", rows), *(_collections("eval_", other) for other in others)]
         parts = load_parts(client, tables, partial(facts_of, with_classes))
@@ -112,11 +116,12 @@ class _DaskEstimator(estimators.Estimator):
             raise DataError("X has 0 sample(s) while a minimum of 1 is required.")
         for table in parts:
             check_queries(table)
-        self._learn_values(parts[0])
+        prepared = self._learn_values(rows.y, parts[0])
         local = self.to_local()
         vars(local).pop("model_", None)  # of an earlier fit: not to be sent around
         params = self._params(more, has_valid=bool(valid))
-        job = Job(params, names, partial(to_dataset, local, names), how, _places(valid, others))
+        job = Job(params, names, partial(to_dataset, local, names), prepared, how,
+                  _places(valid, others))  # fmt: skip
         self._keep(train_on_workers(client, job, parts))
         return self
 
@@ -134,8 +139,11 @@ class _DaskEstimator(estimators.Estimator):
             validate_data(self, np.zeros((1, n_features)))
         return list(given or column_names(X) or default_names(n_features))
 
-    def _learn_values(self, parts: Sequence[Part]) -> None:
-        """Classes of all partitions, where there are classes."""
+    def _learn_values(self, y: Any, parts: Sequence[Part]) -> Callable[[Dataset], Dataset]:
+        """Learns the classes of all partitions, where there are classes.
+
+        Returns what becomes of a shard of the training data."""
+        return _as_it_is
 
     def _lazily(
         self, method: str, X: Any, dtype: Any, how: dict[str, Any], n_columns: int | None = None
@@ -163,6 +171,14 @@ class _DaskEstimator(estimators.Estimator):
         if how.get("pred_leaf") or how.get("raw_score"):
             return asked.dtype, asked.shape[1] if asked.ndim == 2 else None
         return dtype, n_columns
+
+
+def _as_it_is(dataset: Dataset) -> Dataset:
+    return dataset
+
+
+def _n_columns(y: Any) -> int:
+    return int(y.shape[1]) if getattr(y, "ndim", 1) == 2 else 1
 
 
 def _predict_block(block: Any, local: Any, method: str, how: dict[str, Any], empty: Array) -> Array:
@@ -202,20 +218,22 @@ class BitGroveClassifier(_DaskEstimator, estimators.BitGroveClassifier):
     """
 
     _local = estimators.BitGroveClassifier
+    own_parameters = (*_local.own_parameters, _CLIENT)
 
     def predict(self, X: Any, **how: Any) -> Any:
         """The most probable class of each row: a lazy Dask array for a Dask collection."""
         check_is_fitted(self)
         if not is_collection(X):
             return super().predict(X, **how)
-        return self._lazily("predict", X, self.classes_.dtype, how)
+        answers = self._answers
+        return self._lazily("predict", X, answers.values.dtype, how, answers.n_columns)
 
     def predict_proba(self, X: Any, **how: Any) -> Any:
         """(n_rows, n_classes) probabilities, in the order of `classes_`; lazy as in predict."""
         check_is_fitted(self)
         if not is_collection(X):
             return super().predict_proba(X, **how)
-        return self._lazily("predict_proba", X, np.float64, how, self.n_classes_)
+        return self._lazily("predict_proba", X, np.float64, how, self._answers.n_probabilities)
 
     def decision_function(self, X: Any) -> Any:
         """Raw scores: (n_rows,), or (n_rows, n_classes) beyond two classes; lazy as in predict."""
@@ -230,8 +248,15 @@ class BitGroveClassifier(_DaskEstimator, estimators.BitGroveClassifier):
         target, weight = dask.compute(y, sample_weight)
         return float(accuracy_score(target, predicted, sample_weight=weight))
 
-    def _learn_values(self, parts: Sequence[Part]) -> None:
-        self._learn_label(learn_classes(parts), None)
+    def _learn_values(self, y: Any, parts: Sequence[Part]) -> Callable[[Dataset], Dataset]:
+        if _n_columns(y) > 1:
+            self._learn(Labels.learn(np.asarray(y._meta)[:0].reshape(0, _n_columns(y))))
+            counts = np.zeros(2, dtype=np.int64)
+        else:
+            self._learn(Classes.learn(learn_classes(parts), None))
+            counts = count_classes(parts, self.classes_)
+        factors = self._answers.weights(self.class_weight, counts)
+        return partial(weigh_classes, factors=factors)
 
 
 class BitGroveRegressor(_DaskEstimator, estimators.BitGroveRegressor):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bitgrove.backends.base import GainRules, HistogramPool, PackedRows, TreeInputs, TreeWork
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.backends.reference.tree import ReferenceTree
+from bitgrove.constraints.rules import SplitRules
 from bitgrove.data.binning import BinMapper
 from bitgrove.kernels.plans import ROW_TOTALS, SUBTRACTION, Records, records
 from bitgrove.model.tree import Tree
@@ -124,6 +125,7 @@ class TwinPlan:
     rules: GainRules = PLAIN
     allowed: NDArray[np.uint8] | None = None  # all features
     separate_zeros: bool = False
+    split_rules: SplitRules | None = None
 
     def start(self, backend: Any) -> Twin:
         rows = self.rows
@@ -142,7 +144,7 @@ class TwinPlan:
         pool = backend.new_pool(self.table.on(backend), self.n_slots, self.half_bits)
         packed = self.integers.on(backend)
         inputs = TreeInputs(packed, rows, allowed, self.rules, self.separate_zeros)
-        return backend.start_tree(pool, inputs)
+        return backend.start_tree(pool, inputs._replace(split_rules=self.split_rules))
 
 
 class Plan(NamedTuple):
@@ -151,6 +153,7 @@ class Plan(NamedTuple):
     builds: Records
     subtractions: Records
     nodes: Records
+    allowed: NDArray[np.uint8] | None = None
 
 
 @dataclass
@@ -166,8 +169,9 @@ class Alone:
     def sum_built(self, pool: Any, builds: Records) -> tuple[int, int]:
         return self.bins
 
-    def choose(self, nodes: Records, work: TreeWork) -> Records:
-        return work.find(nodes, (0, work.pool.matrix.mapper.n_features))
+    def choose(self, plan: Plan, work: TreeWork) -> Records:
+        everything = (0, work.pool.matrix.mapper.n_features)
+        return work.find(plan.nodes, everything, allowed=plan.allowed)
 
 
 class AloneInNumpy(Alone):

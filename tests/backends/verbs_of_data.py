@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bitgrove.backends.base import Rounding
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRun, RowRuns, one_run
+from bitgrove.data.sampling import KeepRule, Sample
 from kernel_cases import mapper_of, pack_rows
 from verb_cases import REFERENCE, leaf_tree
 
@@ -40,7 +41,7 @@ def columns_of_many_kinds(n_rows: int, dtype: Any) -> list[NDArray[Any]]:
 
 
 def mapper_for(columns: list[NDArray[Any]], max_bin: int) -> BinMapper:
-    edges = REFERENCE.find_edges(columns, max_bin)
+    edges = REFERENCE.find_edges(columns, None, max_bin)
     offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
     return BinMapper(np.concatenate(edges), offset, np.zeros(len(columns), dtype=np.uint8))
 
@@ -53,15 +54,46 @@ def check_bins(backend: Any, columns: list[Any], mapper: BinMapper) -> None:
     np.testing.assert_array_equal(found.missing, expected.missing)
 
 
+def check_edges(backend: Any, columns: list[Any], rows: Any, max_bin: int) -> list[Any]:
+    expected, found = (b.find_edges(columns, rows, max_bin) for b in (REFERENCE, backend))
+    assert [e.tobytes() for e in found] == [e.tobytes() for e in expected]
+    return list(found)
+
+
 class ColumnVerbs:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("max_bin", [2, 3, 16, 255])
     def test_find_edges(self, backend: Any, max_bin: int, dtype: Any) -> None:
-        columns = [*columns_of_many_kinds(3000, dtype), np.zeros(0, dtype=dtype)]
-        found = backend.find_edges(columns, max_bin)
-        expected = REFERENCE.find_edges(columns, max_bin)
-        assert [e.tobytes() for e in found] == [e.tobytes() for e in expected]
+        columns = columns_of_many_kinds(20_000, dtype)
+        found = check_edges(backend, columns, None, max_bin)
         assert max(map(len, found)) == max_bin - 1
+        check_edges(backend, columns, np.arange(3, 20_000, 7, dtype=np.int32), max_bin)
+        for n_rows in (0, 1, 2, 300):
+            check_edges(backend, [column[:n_rows] for column in columns], None, max_bin)
+
+    @pytest.mark.parametrize("order", ["C", "F"])
+    def test_edges_of_tables(self, backend: Any, order: Any) -> None:
+        """Many features of either layout, both types side by side; 2^k rows and columns."""
+        rng = np.random.default_rng(5)
+        table = rng.standard_cauchy((2048, 128)).astype(np.float32, order=order)
+        columns = [*table.T, *table.astype(np.float64, order=order).T[:70], np.arange(2048.0)]
+        columns[3] = np.round(columns[3]).astype(np.float64)
+        listed = np.flatnonzero(rng.random(2048) < 0.6).astype(np.int32)
+        for rows in (None, listed, listed[:0]):
+            check_edges(backend, columns, rows, 63)
+
+    def test_edges_of_heavy_values(self, backend: Any) -> None:
+        """From one heavy value to more of them than bins, first, last and between."""
+        rng = np.random.default_rng(6)
+        columns = []
+        for n_heavy in (1, 2, 5, 9, 20):
+            heavy = rng.integers(-3, 4 * n_heavy, n_heavy) * 0.5
+            column = np.where(
+                rng.random(5000) < 0.8, rng.choice(heavy, 5000), rng.normal(size=5000)
+            )
+            columns += [column, np.maximum(column, heavy[0]), np.minimum(column, heavy[0])]
+        for max_bin in (2, 3, 8, 21, 255):
+            check_edges(backend, columns, None, max_bin)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("n_rows", [1, 5, 2047, 2049, 10_000])
@@ -176,13 +208,60 @@ class RowVerbs:
 
     @pytest.mark.parametrize("runs", sorted(RUNS))
     def test_select_rows(self, backend: Any, runs: str) -> None:
-        samples = [(987654321, int(share * 2**64)) for share in (0.0, 0.001, 0.3, 0.97)]
-        for sample in [None, *samples, (5, 2**64 - 1)]:
+        samples = [Sample(987654321, int(share * 2**64)) for share in (0.0, 0.001, 0.3, 0.97)]
+        for sample in [None, *samples, Sample(5, 2**64 - 1)]:
             expected = REFERENCE.select_rows(RUNS[runs], sample)
             found = backend.download(backend.select_rows(RUNS[runs], sample))
             assert found.dtype == np.int32
             np.testing.assert_array_equal(found, expected)
 
     def test_select_no_rows(self, backend: Any) -> None:
-        for sample in (None, (1, 2**63)):
+        for sample in (None, Sample(1, 2**63)):
             assert len(backend.select_rows(one_run(0), sample)) == 0
+
+    @pytest.mark.parametrize("runs", sorted(RUNS))
+    def test_select_by_ids_and_limits(self, backend: Any, runs: str) -> None:
+        """Rows with one id and one limit are in together, or out together."""
+        rng = np.random.default_rng(5)
+        ids = np.sort(rng.integers(0, 900, N_ROWS)).astype(np.uint64)
+        limits = rng.choice(np.array([0, 2**62, 2**64 - 1], dtype=np.uint64), N_ROWS)
+        for own in ((ids, None), (None, limits), (ids, limits)):
+            expected = REFERENCE.select_rows(RUNS[runs], Sample(77, 2**63, *own))
+            sample = Sample(77, 2**63, *(backend.upload(a) for a in own))
+            found = backend.download(backend.select_rows(RUNS[runs], sample))
+            np.testing.assert_array_equal(found, expected)
+            assert 0 < len(found) < N_ROWS
+
+    @pytest.mark.parametrize("rule", [(0.1, 1.5, 0.0, 1 / 1.5), (0.0, 2.0, 0.1, 0.0)])
+    @pytest.mark.parametrize("runs", sorted(RUNS))
+    def test_rows_kept_by_gradient(
+        self, backend: Any, runs: str, rule: tuple[float, float, float, float]
+    ) -> None:
+        rng = np.random.default_rng(6)
+        grad = rng.normal(size=N_ROWS).astype(np.float32)
+        hess = rng.random(N_ROWS).astype(np.float32)
+        grad[:6], hess[:6] = [0.0, -0.0, 1.2e-38, -1e-30, 3e38, 1.5], 0.0
+        for h in (hess, None):
+            mine = [backend.upload(values) for values in (grad, h)]
+            sizes = REFERENCE.count_importance(grad, h, rule[0])
+            np.testing.assert_array_equal(backend.count_importance(*mine, rule[0]), sizes)
+            expected = REFERENCE.keep_rows(grad, h, KeepRule(*rule, 99), RUNS[runs])
+            found = backend.keep_rows(*mine, KeepRule(*rule, 99), RUNS[runs])
+            for a, b in zip(found[:2], expected[:2], strict=True):
+                assert backend.download(a).tobytes() == b.tobytes()
+            assert found.magnitudes == expected.magnitudes
+            assert sizes.sum() == N_ROWS > expected.magnitudes["hess_rows"] > 100
+
+    def test_keep_no_rows(self, backend: Any) -> None:
+        nothing = backend.upload(np.zeros(0, dtype=np.float32))
+        found = backend.keep_rows(nothing, None, KeepRule(0.1, 1.0, 0.0, 1.0, 5), one_run(0))
+        assert len(found.grad) == 0 and not any(found.magnitudes)
+        assert backend.count_importance(nothing, nothing, 0.1).sum() == 0
+
+    def test_fade(self, backend: Any) -> None:
+        rng = np.random.default_rng(7)
+        scores, start = rng.normal(size=(2, 2, N_ROWS))
+        mine = [backend.upload(values) for values in (scores.copy(), start)]
+        backend.fade(mine[0][1], mine[1][1], 2 / 3)
+        REFERENCE.fade(scores[1], start[1], 2 / 3)
+        assert backend.download(mine[0]).tobytes() == scores.tobytes()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.base import GainRules, PackedRows, Rounding, TreeInputs, TreeWork
 from bitgrove.data.row_ids import RowRun
+from bitgrove.data.sampling import Sample
 from bitgrove.model.tree import Tree
 from bitgrove.training.histograms import WidthPlan
 from bitgrove.training.quantize import QuantizedGradients, row_half_bits
@@ -27,7 +28,7 @@ class Problem:
     limits: tuple[int, int] = (3, 6)
     n_rows: int = 3000
     n_features: int = 9
-    sample: tuple[int, int] | None = None
+    sample: Sample | None = None
     zero_share: float = 0.0
     separate_zeros: bool = False
     n_slots: int = 40
@@ -62,10 +63,10 @@ PROBLEMS = {
     "16-bit rows": Problem((32767, 900)),
     "full precision": Problem((2**23 - 1, 2**24 - 2)),
     "constant hessian": Problem((3, 1), constant_hess=True),
-    "sampled": Problem(sample=(99, int(0.4 * 2**64))),
+    "sampled": Problem(sample=Sample(99, int(0.4 * 2**64))),
     "zero rows": Problem(zero_share=0.7, separate_zeros=True),
     "zero rows of a sample": Problem(
-        sample=(99, 2**63), zero_share=0.5, separate_zeros=True, n_slots=5
+        sample=Sample(99, 2**63), zero_share=0.5, separate_zeros=True, n_slots=5
     ),
     "two slots": Problem(n_slots=2),
     "one node at a time": Problem(alpha=0.01),

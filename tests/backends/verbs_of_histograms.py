@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bitgrove.backends.base import GainRules
+from bitgrove.constraints.rules import SplitRules
 from bitgrove.distributed.messages import add_messages, pack_messages
 from bitgrove.kernels.plans import (
     BUILD,
@@ -233,16 +234,42 @@ class FindVerbs:
         rng = np.random.default_rng(12)
         twin, nodes = self.prepare(backend, rng, 30, 64, PLAIN)
         other, other_nodes = self.prepare(backend, rng, 30, 64, PLAIN)
-        allowed = np.zeros(len(FEATURES), dtype=np.uint8)
-        allowed[[2, 5, 12]] = 1
+        allowed = np.zeros((len(other_nodes), len(FEATURES)), dtype=np.uint8)
+        allowed[:, [2, 5, 12]] = 1
+        allowed[0, 5:] = 0
         whole = (0, len(FEATURES))
         before = twin.work.find(nodes, whole)
         found = twin.work.find(other_nodes, whole, other.work.pool, allowed)
         expected = twin.oracle.find(other_nodes, whole, other.oracle.pool, allowed)
         assert found.tobytes() == expected.tobytes()
-        assert set(found["feature"].tolist()) <= {-1, 2, 5, 12}
+        assert set(found["feature"].tolist()) == {2, 5, 12}
         twin.work.find(nodes, whole, twin.work.pool, allowed)
         assert twin.work.find(nodes, whole).tobytes() == before.tobytes()
+
+    @pytest.mark.parametrize("extra_trees", [False, True])
+    @pytest.mark.parametrize("width", [32, 64])
+    @pytest.mark.parametrize("top", [1, 30])
+    def test_rules(self, backend: Any, top: int, width: int, extra_trees: bool) -> None:
+        """Monotone features, smoothed and bounded outputs, drawn cuts, features of each node."""
+        rng, n = np.random.default_rng(top), len(FEATURES)
+        direction = rng.choice([-1, 0, 1], size=n).astype(np.int8)
+        direction[::4] = 0  # categories
+        ruled = SplitRules(direction, rng.choice([1.0, 0.5], size=n), 3.0, extra_trees)
+        rules = REGULARISED._replace(cat_smooth=2.0, cat_l2=1.0, max_cat_to_onehot=4.0)
+        twin, nodes = self.prepare(
+            backend, rng, top, width, rules, categories=range(0, n, 4), split_rules=ruled
+        )
+        nodes["hess_per_row"], nodes["output"] = nodes["hess"] / 50, rng.normal(size=len(nodes))
+        nodes["key"] = rng.integers(0, 2**63, size=len(nodes))
+        for side, sign in (("lower", -1.0), ("upper", 1.0)):
+            near = nodes["output"] + sign * 0.1
+            nodes[side] = np.where(rng.random(len(nodes)) < 0.5, sign * np.inf, near)
+        allowed = (rng.random((len(nodes), n)) < 0.7).astype(np.uint8)
+        for features, rows in (((0, n), None), ((3, 11), None), ((0, n), allowed)):
+            found = twin.work.find(nodes, features, allowed=rows)
+            expected = twin.oracle.find(nodes, features, allowed=rows)
+            assert found.tobytes() == expected.tobytes()
+            assert np.any(found["feature"] >= 0)
 
     def test_no_feature_is_allowed(self, backend: Any) -> None:
         rng = np.random.default_rng(13)
@@ -261,6 +288,7 @@ class FindVerbs:
         rules: GainRules,
         allowed: NDArray[np.uint8] | None = None,
         categories: Sequence[int] = (),
+        split_rules: SplitRules | None = None,
     ) -> tuple[Twin, Records]:
         """Sums written into a pool, and the nodes to search there."""
         mapper = mapper_of(FEATURES, (np.arange(len(FEATURES)) % 3 != 0).tolist())
@@ -269,6 +297,7 @@ class FindVerbs:
         if allowed is None:
             allowed = (rng.random(len(FEATURES)) < 0.9).astype(np.uint8)
         made = TwinPlan(table, random_integers(rng, 10, (1, 2)), None, 15, width, rules, allowed)
+        made.split_rules = split_rules
         twin, nodes = made.start(backend), random_nodes(rng, table, 15, top)
         for slot, sums in enumerate(nodes):
             twin.write(slot, width, sums)

@@ -74,7 +74,7 @@ def test_every_objective_and_link_has_its_kernel() -> None:
     links = compiled(library, "predict", "compute_80")[2]
     for name in OBJECTIVES:
         objective = make_objective(name)
-        file = "ranking" if objective.family == "ranked" else "gradients"
+        file = "ranking" if objective.needs_queries else "gradients"
         assert f".entry {objective.kernel}_gradients(" in source[file]
         assert objective.link.kernel is None or f".entry {objective.link.kernel}(" in links
 
@@ -98,6 +98,6 @@ def test_source_is_whole(name: str) -> None:
 
 def test_every_kernel_file_is_known() -> None:
     assert kernel_files() == [
-        "binning", "gradients", "histogram", "leaves", "metrics", "partition", "predict",
-        "quantize", "ranking", "split",
+        "binning", "edges", "gradients", "histogram", "leaves", "metrics", "partition", "predict",
+        "quantize", "ranking", "ruled_split", "sampling", "split",
     ]  # fmt: skip

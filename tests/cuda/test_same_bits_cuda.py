@@ -32,7 +32,10 @@ def test_settings_that_change_nothing(backend: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3])
-@pytest.mark.parametrize("name", ["binary 2 bits", "binary full precision", "ranking"])
+@pytest.mark.parametrize(
+    "name",
+    ["binary 2 bits", "binary full precision", "ranking", "monotone intermediate", "interactions"],
+)
 def test_shards_on_one_gpu(backend: Any, name: str, n_ranks: int) -> None:
     case = CASES[name]()
     models = case.train_on_shards(n_ranks, device="cuda")
@@ -52,6 +55,32 @@ def test_bits(backend: Any, bits: int | None) -> None:
     """Enough rows that nodes take several blocks, in every width of accumulator."""
     X = table(20_000, 5, 1, missing=0.1)
     same(X, (signal(X, 1) > 0.75).astype(float), gradient_bits=bits, num_leaves=63)
+
+
+RULES: list[dict[str, Any]] = [
+    {"monotone_constraints": [1, -1, 1, 0, 0, 0]},
+    {"monotone_constraints": [1, -1, 1, 0, 0, 0], "monotone_constraints_method": "intermediate"},
+    {"interaction_constraints": [[0, 1, 2], [2, 3]], "colsample_bynode": 0.5},
+    {"extra_trees": True, "path_smooth": 4.0, "feature_contri": [1, 0.5, 1, 1, 1, 0.9]},
+    {"monotone_constraints": [1, 0, 0, 0, 0, -1], "colsample_bynode": 0.6, "gradient_bits": None},
+]
+
+
+@pytest.mark.parametrize("rules", RULES, ids=[" ".join(rules) for rules in RULES])
+def test_rules(backend: Any, rules: dict[str, Any]) -> None:
+    """Many nodes of several blocks; then, on the same pool, a training without rules."""
+    X = table(30_000, 6, 2, missing=0.1)
+    y = (signal(X, 2) > 0.75).astype(float)
+    same(X, y, num_leaves=127, **rules)
+    same(X, y, num_leaves=127, histogram_pool_mb=1, **rules)
+    same(X, y, num_leaves=31)
+
+
+def test_rules_of_ranks_that_vote(backend: Any) -> None:
+    case = CASES["interactions"]()
+    how = {"distributed": "voting", "top_k": 2}
+    expected = case.train_on_shards(2, **how)[0].digest()
+    assert case.train_on_shards(2, device="cuda", **how)[0].digest() == expected
 
 
 @pytest.mark.parametrize("name", ["binary 2 bits", "multiclass", "regression weighted"])

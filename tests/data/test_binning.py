@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
 from bitgrove.backends.reference import ReferenceBackend
 from bitgrove.backends.reference.edges import find_edges
-from bitgrove.data.binning import BinMapper, cut_edges, fit_edges
+from bitgrove.data.binning import BinMapper, fit_edges
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
@@ -120,7 +120,7 @@ def samples(draw: st.DrawFn) -> NDArray[Any]:
 @settings(max_examples=400, deadline=None)
 @given(samples(), st.integers(2, 40) | st.just(255))
 def test_the_core_cuts_where_the_reference_does(sample: NDArray[Any], max_bin: int) -> None:
-    (cut,) = cut_edges([sample], max_bin)
+    (cut,) = cpu().find_edges([sample], None, max_bin)
     found = find_edges(sample, max_bin)
     assert cut.dtype == found.dtype == np.float64
     assert cut.tobytes() == found.tobytes()
@@ -136,7 +136,7 @@ def test_the_core_cuts_long_samples_where_the_reference_does(
         sample = np.round(rng.standard_cauchy(20_000) * 50) * scale
         sample[rng.random(20_000) < 0.2] = 3.0 * scale
         sample[:40] = np.repeat([math.inf, -math.inf, math.nan, -0.0], 10)
-        (cut,) = cut_edges([sample], max_bin)
+        (cut,) = cpu().find_edges([sample], None, max_bin)
         assert cut.tobytes() == find_edges(sample, max_bin).tobytes()
 
 
@@ -145,8 +145,9 @@ def test_the_core_cuts_long_samples_where_the_reference_does(
 def test_row_order_does_not_matter(column: list[float], max_bin: int, random: Any) -> None:
     shuffled = column.copy()
     random.shuffle(shuffled)
-    (edges,) = cut_edges([np.array(column)], max_bin)
-    assert cut_edges([np.array(shuffled)], max_bin)[0].tobytes() == edges.tobytes()
+    (edges,) = cpu().find_edges([np.array(column)], None, max_bin)
+    (others,) = cpu().find_edges([np.array(shuffled)], None, max_bin)
+    assert others.tobytes() == edges.tobytes()
     assert find_edges(np.array(shuffled), max_bin).tobytes() == edges.tobytes()
 
 

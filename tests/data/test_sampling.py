@@ -52,7 +52,7 @@ def test_rows_are_those_below_the_threshold(
 ) -> None:
     sample = row_sample(params(subsample=share, random_state=seed), iteration)
     assert sample is not None
-    key, threshold = sample
+    key, threshold, *_ = sample
     assert 0 <= key < 2**64 and threshold == int(share * 2.0**64) < 2**64
     ids = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
     expected = [i for i, h in enumerate(row_hash(key, ids).tolist()) if h < threshold]

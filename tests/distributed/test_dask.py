@@ -324,3 +324,39 @@ def test_frames_with_text(client: Client) -> None:
     assert fitted.model_.encoder.n_levels == {0: len(frame["city"].dropna().unique())}
     found = fitted.predict(dd.from_pandas(frame, npartitions=3, sort=False)).compute()
     np.testing.assert_array_equal(found, solo.predict(frame))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("class_weight", ["balanced", {"b": 3.0}])
+def test_weights_of_classes(client: Client, class_weight: Any, weighted: bool) -> None:
+    """Classes are counted over all partitions; rows without weight are absent."""
+    X = table(600, 4, 5)
+    y = np.array(["a", "b", "c"])[np.digitize(signal(X, 5), [1.0, 2.0])]
+    weight = np.arange(600) % 3.0 if weighted else None
+    y[0] = "none" if weighted else y[0]  # its weight is 0
+    borders, params = [0, 100, 150], {"n_estimators": 4, "class_weight": class_weight}
+    fitted = bgd.BitGroveClassifier(**params, client=client)
+    given = None if weight is None else in_blocks(weight, borders)
+    fitted.fit(in_blocks(X, borders), in_blocks(y, borders), given)
+    solo = bg.BitGroveClassifier(**params).fit(X, y, weight)
+    assert fitted.model_.digest() == solo.model_.digest()
+    plain = bg.BitGroveClassifier(n_estimators=4).fit(X, y, weight)
+    assert fitted.model_.digest() != plain.model_.digest()
+
+
+def test_several_labels(client: Client) -> None:
+    X = table(500, 4, 6)
+    y = np.column_stack([signal(X, 6) > 1, X[:, 0] > 0, X[:, 1] > 1]).astype(np.int8)
+    borders = [0, 100, 350]
+    blocks = in_blocks(X, borders)
+    fitted = bgd.BitGroveClassifier(n_estimators=4, client=client).fit(
+        blocks, in_blocks(y, borders)
+    )
+    solo = bg.BitGroveClassifier(n_estimators=4).fit(X, y)
+    assert fitted.model_.digest() == solo.model_.digest()
+    for method in ("predict", "predict_proba", "decision_function"):
+        found, expected = getattr(fitted, method)(blocks), getattr(solo, method)(X)
+        assert found.dtype == expected.dtype and found.shape == expected.shape
+        np.testing.assert_array_equal(found.compute(), expected)
+    with pytest.raises(ParameterError, match="class_weight='balanced': y has 3 columns"):
+        fitted.set_params(class_weight="balanced").fit(blocks, in_blocks(y, borders))

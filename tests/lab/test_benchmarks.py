@@ -88,3 +88,17 @@ def test_threads_and_linearity_print_tables(capsys: pytest.CaptureFixture[str]) 
     assert "| threads | ms per tree | speed-up |" in capsys.readouterr().out
     assert main(["bench", "linearity", *small, "--features", "28", "56"]) == 0
     assert "|       56 |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["binning", "--shapes", "300x3", "--repeats", "1", "--trees", "2", "--devices", "cpu"],
+        ["predict", "--rows", "50", "--trees", "2", "--repeats", "1", "--devices", "cpu"],
+        ["first_use", "--rows", "400", "--device", "cpu", "--here"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_calls(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "calls", *words]) == 0
+    assert "NO" not in capsys.readouterr().out

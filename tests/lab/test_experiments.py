@@ -183,6 +183,7 @@ def test_the_list_names_every_experiment_benchmark_and_dataset(
         ("zeros", ["letor"]), ("auto", ["higgs"]), ("tails", []), ("full_size", ["year"]),
         ("row_sweep", ["year"]), ("accuracy", ["multiclass_like"]),
         ("defaults", ["wine", "tiny_ranking"]), ("ranking_bits", ["tiny_ranking"]),
+        ("sparse_rounding", ["higgs"]), ("split_refit", ["year"]),
     ],
 )  # fmt: skip
 def test_the_command_writes_a_table_a_page_and_a_picture(

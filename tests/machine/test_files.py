@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bitgrove.cli.tables import write_table
+from bitgrove.cli.files import write_table
 from bitgrove.machine.files import replacing, write_atomically
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, modes and FIFOs are those of POSIX")

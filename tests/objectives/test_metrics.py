@@ -89,6 +89,7 @@ def expected(metric: str, d: EvalData) -> float:
         "balanced_accuracy": lambda: sk.balanced_accuracy_score(y, p > 0.5, sample_weight=w),
         "f1": lambda: sk.f1_score(y, p > 0.5, sample_weight=w),
         "kappa": lambda: sk.cohen_kappa_score(y, p > 0.5, sample_weight=w),
+        "subset_accuracy": lambda: sk.accuracy_score(y, p > 0.5, sample_weight=w),
         "mse": lambda: sk.mean_squared_error(y, p, sample_weight=w),
         "rmsle": lambda: sk.root_mean_squared_log_error(y, p, sample_weight=w),
         "r2": lambda: sk.r2_score(y, p, sample_weight=w),
@@ -257,7 +258,7 @@ def test_directions_and_names() -> None:
     higher = {name for name in NAMES if make_metric(name).higher_is_better}
     assert higher == {
         "auc", "ndcg", "average_precision", "accuracy", "balanced_accuracy", "f1", "kappa", "r2",
-        "map", "precision", "mrr",
+        "subset_accuracy", "map", "precision", "mrr",
     }  # fmt: skip
     assert [make_metric(n).name for n in ("ndcg", "ndcg@3", "auc")] == ["ndcg@10", "ndcg@3", "auc"]
     for name, metric in METRICS.items():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import bitgrove as bg
 from bitgrove.backends.base import make_targets
 from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.distributed.comm import Comm
 from bitgrove.objectives import OBJECTIVES, LambdaRank, make_objective
@@ -95,7 +96,7 @@ def gradients(objective: str, scores: F64, weight: Any = None, **params: Any) ->
     checked = resolve({"objective": objective, **SETTINGS.get(objective, {}), **params})
     rules = make_objective(checked, dataset, SoloComm())
     backend = ReferenceBackend()
-    targets = make_targets(backend, rules, LABELS[objective], dataset.weight, group)
+    targets = make_targets(backend, rules, LABELS[objective], dataset.weight, group, one_run(N))
     return backend.gradients(rules, scores, targets)[:2]
 
 

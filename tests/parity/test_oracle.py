@@ -37,7 +37,15 @@ def kernels() -> list[str]:
 
 
 def test_there_is_much_to_be_independent_of() -> None:
-    asked = {"Frontier", "cut_edges", "CpuTree", "quantize", "leaf_sums", "bin_columns", "add_tree"}
+    asked = {
+        "Frontier",
+        "find_edges",
+        "CpuTree",
+        "quantize",
+        "leaf_sums",
+        "bin_columns",
+        "add_tree",
+    }
     assert asked <= set(kernels())
     assert set(dir(_core)) >= SHARED
 
@@ -50,7 +58,7 @@ def test_the_oracle_does_without_the_core(name: str, monkeypatch: pytest.MonkeyP
     assert model.digest() == json.loads(DIGESTS.read_text())[name]
 
 
-@pytest.mark.parametrize("kernel", ["cut_edges", "CpuTree", "quantize", "leaf_sums"])
+@pytest.mark.parametrize("kernel", ["find_edges", "CpuTree", "quantize", "leaf_sums"])
 def test_the_cpu_does_not(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above can fail: a backend that asks the core is noticed."""
     forbid([kernel], monkeypatch)

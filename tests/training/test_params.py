@@ -114,7 +114,8 @@ def test_bounds(parameter: Parameter) -> None:
     def accepted(value: float) -> bool:
         number = int(value) if parameter.type == "int" else value
         try:
-            found = resolve({parameter.name: number, "objective": objective_for(parameter)})
+            given = {**parameter.only_with, parameter.name: number}
+            found = resolve({**given, "objective": objective_for(parameter)})
         except ParameterError as error:
             assert parameter.name in str(error)
             assert repr(number) in str(error)

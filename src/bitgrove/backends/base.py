@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends.host_slots import HostSlots
+from bitgrove.constraints.rules import GainRules, SplitRules
+from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.kernels.plans import Records
 
 if TYPE_CHECKING:
     from bitgrove.backends.panel import Panel
     from bitgrove.data.binning import BinMapper
-    from bitgrove.data.row_ids import RowRuns
+    from bitgrove.data.sampling import KeepRule, Sample
     from bitgrove.distributed.comm import Comm
     from bitgrove.model.tree import Tree
     from bitgrove.objectives import Objective
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
-Sample = tuple[int, int]  # (key, threshold): a row is in iff row_hash(key, id) < threshold
 
 
 class BinnedMatrix(Protocol):
@@ -63,21 +64,6 @@ class PackedRows(NamedTuple):
     totals: Records  # one RowTotals
 
 
-class GainRules(NamedTuple):
-    """What turns integer sums into a gain, for one tree."""
-
-    grad_scale: float
-    hess_scale: float
-    reg_lambda: float
-    reg_alpha: float
-    min_gain: float
-    cat_smooth: float = 0.0
-    cat_l2: float = 0.0
-    min_data_per_group: float = 1.0
-    max_cat_threshold: float = 255.0
-    max_cat_to_onehot: float = 0.0
-
-
 class TreeInputs(NamedTuple):
     """What a tree is grown on."""
 
@@ -86,6 +72,8 @@ class TreeInputs(NamedTuple):
     allowed: NDArray[np.uint8]  # 1 for each feature that may be split on
     rules: GainRules
     separate_zeros: bool  # whether leaving zero rows out is worth a pass over all rows
+    split_rules: SplitRules | None = None  # of a training that has some
+    limits_features: bool = False  # whether nodes have allowed features of their own
 
 
 class RootSums(NamedTuple):
@@ -120,6 +108,9 @@ class SearchPlan(Protocol):
     def subtractions(self) -> Records: ...
     @property
     def nodes(self) -> Records: ...
+    @property
+    def allowed(self) -> NDArray[np.uint8] | None:
+        """(n_nodes, n_features): the features of each node; None: those of the tree."""
 
 
 class Frontier(Protocol):
@@ -157,8 +148,8 @@ class Exchange(Protocol):
     def sum_built(self, pool: HistogramPool, builds: Records) -> tuple[int, int]:
         """After builds: sums what other ranks built; returns the bins worth subtracting."""
 
-    def choose(self, nodes: Records, work: TreeWork) -> Records:
-        """The SplitInfos of the nodes, the same on all ranks."""
+    def choose(self, plan: SearchPlan, work: TreeWork) -> Records:
+        """The SplitInfos of the plan's nodes, the same on all ranks."""
 
 
 class LeafSums(NamedTuple):
@@ -196,6 +187,8 @@ class GrownTree(NamedTuple):
     leaf_sums: Records  # GradientSums of integers
     n_rounds: int
     widths_used: Sequence[int]  # histograms built with accumulators of 8, 16, 32, 64 bits
+    leaf_lower: F64 | None = None  # what leaf values must keep to, before the learning rate
+    leaf_upper: F64 | None = None
 
 
 class TreeWork(ABC):
@@ -218,8 +211,8 @@ class TreeWork(ABC):
     ) -> Records:
         """The best splits among the features [first, last).
 
-        For exchanges: pool and allowed, given together, search those features in that pool instead
-        of the tree's own.
+        pool: to be searched instead of the tree's own; allowed: a row of flags for each node, to be
+        looked at instead of the tree's.
         """
 
     @abstractmethod
@@ -316,8 +309,16 @@ class Backend(Protocol):
     def frontier(self) -> Callable[..., Frontier]:
         """The class that keeps the books of a growing tree."""
 
-    def find_edges(self, columns: Sequence[NDArray[Any]], max_bin: int) -> list[F64]:
-        """At most max_bin - 1 increasing edges for each column of a sample; NaN is ignored."""
+    def send_columns(self, columns: Sequence[Any]) -> Sequence[Any]:
+        """The columns where the next two verbs read them best: on a device, if they fit there."""
+
+    def find_edges(
+        self, columns: Sequence[Any], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        """At most max_bin - 1 increasing edges for each column; NaN is ignored.
+
+        rows: those that are looked at; None: all.
+        """
 
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> Any:
         """A BinnedMatrix."""
@@ -340,6 +341,19 @@ class Backend(Protocol):
     def select_rows(self, runs: RowRuns, sample: Sample | None) -> Any:
         """Row list (int32, ascending) of the rows whose ids are in the sample; None: all rows."""
 
+    def count_importance(self, grad: Any, hess: Any, hess_share: float) -> I64:
+        """(2048,): how many sizes, as KeepRule has them, fall into each bucket of magnitudes."""
+
+    def keep_rows(self, grad: Any, hess: Any, rule: KeepRule, runs: RowRuns) -> OutputGradients:
+        """Of kept rows the gradients over the chance of being kept, of others zero.
+
+        hess None: one. The magnitudes are of the kept rows. The arrays are good until the
+        next call.
+        """
+
+    def fade(self, scores: Any, start: Any, keep: float) -> None:
+        """start + (scores - start) * keep, for the scores of one output, in place."""
+
     def new_pool(self, matrix: Any, n_slots: int, half_bits: int) -> Any:
         """A HistogramPool."""
 
@@ -359,8 +373,10 @@ def make_targets(
     label: F64,
     weight: NDArray[np.float32] | None,
     group: I64 | None,
+    runs: RowRuns,
 ) -> Targets:
     """Labels, weights and the objective's tables, sent to the device."""
-    tables = tuple(backend.upload(table) for table in objective.tables(label, group))
+    ids = row_ids(runs) if objective.needs_row_ids else None
+    tables = tuple(backend.upload(table) for table in objective.tables(label, group, ids))
     labels = objective.output_labels(label)
     return Targets(backend.upload(labels), backend.upload(weight), tables)

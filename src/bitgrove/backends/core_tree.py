@@ -17,8 +17,10 @@ from bitgrove.backends.base import (
     LeafRule,
     LeafSums,
     SearchPlan,
+    TreeInputs,
     TreeWork,
 )
+from bitgrove.constraints.rules import TreeRules
 from bitgrove.kernels.plans import Records
 
 F64 = NDArray[np.float64]
@@ -26,14 +28,28 @@ I64 = NDArray[np.int64]
 CoreVerbs = _core.CpuTree | _core.CudaTree
 
 
+class CoreFrontier(_core.Frontier):
+    """The core's books of a growing tree, told the rules of the training."""
+
+    def __init__(self, *, rules: TreeRules | None = None, **rest: Any) -> None:
+        if rules is not None:
+            fields = {**rules._asdict(), "gain": _core.GainRules(**rules.gain._asdict())}
+            rest["rules"] = _core.TreeRules(**fields)
+        super().__init__(**rest)
+
+
 class CoreTree(TreeWork):
     """Alone, a rank searches and grows in the core; with an exchange, step by step here."""
 
+    _inputs: TreeInputs
     _verbs: Any  # CoreVerbs, whose frontier and plans are the core's own
 
     @abstractmethod
-    def _verbs_on(self, pool: Any, allowed: NDArray[np.uint8]) -> CoreVerbs:
-        """The core's verbs for this tree's rows, on a pool and its allowed features."""
+    def _verbs_on(self, pool: Any, by_node: bool) -> CoreVerbs:
+        """The core's verbs for this tree's rows, on a pool.
+
+        by_node: searches may come with a row of allowed features for each node.
+        """
 
     def _here(self) -> AbstractContextManager[None]:
         """Where the verbs run: a GPU must be the current one."""
@@ -47,7 +63,7 @@ class CoreTree(TreeWork):
             self._verbs.build(plan.builds)
             bins = exchange.sum_built(self.pool, plan.builds)
             self._verbs.subtract(plan.subtractions, bins)
-            return exchange.choose(plan.nodes, self)
+            return exchange.choose(plan, self)
 
     def find(
         self,
@@ -56,12 +72,11 @@ class CoreTree(TreeWork):
         pool: HistogramPool | None = None,
         allowed: NDArray[np.uint8] | None = None,
     ) -> Records:
-        assert (pool is None) == (allowed is None), "another pool comes with its features"
         with self._here():
-            verbs = self._verbs
-            if pool is not None and allowed is not None:
-                verbs = self._verbs_on(pool, allowed)
-            found: Records = verbs.find(nodes, features)
+            by_node, verbs = allowed is not None, self._verbs
+            if pool is not None or (by_node and not self._inputs.limits_features):
+                verbs = self._verbs_on(self.pool if pool is None else pool, by_node)
+            found: Records = verbs.find(nodes, features, allowed)
             return found
 
     def divide(self, divisions: Records) -> Records:

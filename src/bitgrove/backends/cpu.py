@@ -16,22 +16,23 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.backends.base import (
     Gradients,
+    OutputGradients,
     PackedRows,
     RootSums,
     Rounding,
-    Sample,
     Targets,
     TreeInputs,
 )
-from bitgrove.backends.core_tree import CoreTree
+from bitgrove.backends.core_tree import CoreFrontier, CoreTree
 from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
 from bitgrove.backends.panel import HostPanel
-from bitgrove.data.binning import BinMapper, cut_edges
+from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.distributed.comm import Comm
-from bitgrove.kernels.plans import MAGNITUDES, ROW_TYPES, Records, records
+from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
@@ -95,7 +96,7 @@ class CpuBackend:
 
     name = "cpu"
     pool_mb = 1024
-    frontier = _core.Frontier
+    frontier = CoreFrontier
 
     def __init__(self, n_jobs: int | None = None, packed: bool = True) -> None:
         self.n_threads = resolve_threads(n_jobs)
@@ -110,8 +111,15 @@ class CpuBackend:
             kept = self._buffers[name] = np.empty(shape, dtype=dtype)
         return kept
 
-    def find_edges(self, columns: Sequence[Array], max_bin: int) -> list[F64]:
-        return cut_edges(columns, max_bin)
+    def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
+        return columns
+
+    def find_edges(
+        self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        n_rows = len(columns[0]) if columns else 0
+        found, n_edges = _core.find_edges(list(columns), n_rows, rows, max_bin, self.n_threads)
+        return [edges[:n] for edges, n in zip(found, n_edges, strict=True)]
 
     def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> CpuMatrix:
         n_rows, n_features = len(columns[0]), len(columns)
@@ -182,10 +190,32 @@ class CpuBackend:
         n_selected = 0
         for run in runs:
             part = rows[n_selected : n_selected + run.end - run.begin]
-            n_found = _core.select_rows(sample[0], run.first, sample[1], part)
+            own = [None if a is None else a[run.rows] for a in (sample.ids, sample.limits)]
+            n_found = _core.select_rows(sample.key, run.first, sample.limit, part, *own)
             part[:n_found] += np.int32(run.begin)
             n_selected += n_found
         return rows[:n_selected]
+
+    def count_importance(self, grad: Array, hess: Array | None, hess_share: float) -> I64:
+        counts = np.zeros(MAGNITUDE_BUCKETS, dtype=np.int64)
+        _core.count_importance(grad, hess, hess_share, counts, self.n_threads)
+        return counts
+
+    def keep_rows(
+        self, grad: Array, hess: Array | None, rule: KeepRule, runs: RowRuns
+    ) -> OutputGradients:
+        kept_grad = self.buffer("kept grad", grad.shape, np.float32)
+        kept_hess = self.buffer("kept hess", grad.shape, np.float32)
+        for run in runs:
+            part = None if hess is None else hess[run.rows]
+            out = (kept_grad[run.rows], kept_hess[run.rows])
+            how = _core.KeepRule(*rule, run.first)
+            _core.keep_rows(grad[run.rows], part, how, *out, self.n_threads)
+        magnitudes = _core.magnitudes(kept_grad, kept_hess, self.n_threads)[0]
+        return OutputGradients(kept_grad, kept_hess, magnitudes)
+
+    def fade(self, scores: Array, start: Array, keep: float) -> None:
+        scores[:] = start + (scores - start) * keep
 
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])
@@ -224,11 +254,11 @@ class CpuTreeWork(CoreTree):
         self.root = RootSums(
             int(sums["grad"][0]), int(sums["hess"][0]), n_active, n_rows - n_active
         )
-        self._verbs = self._verbs_on(pool, inputs.allowed)
+        self._verbs = self._verbs_on(pool, inputs.limits_features)
 
-    def _verbs_on(self, pool: Any, allowed: NDArray[np.uint8]) -> _core.CpuTree:
+    def _verbs_on(self, pool: Any, by_node: bool) -> _core.CpuTree:
         matrix, inputs, backend = pool.matrix, self._inputs, self._backend
-        mapper = matrix.mapper
+        mapper, rules = matrix.mapper, inputs.split_rules
         return _core.CpuTree(
             pool=pool.storage,
             layout=matrix.layout,
@@ -239,9 +269,10 @@ class CpuTreeWork(CoreTree):
             packed_rows=inputs.packed.values,
             bin_offset=mapper.bin_offset,
             has_missing=mapper.has_missing,
-            allowed=allowed,
+            allowed=inputs.allowed,
             categorical=mapper.categorical,
             rules=_core.GainRules(**inputs.rules._asdict()),
+            split_rules=None if rules is None else _core.SplitRules(**rules._asdict()),
             packed=pool.packed,
             n_threads=backend.n_threads,
             simd=backend.simd,

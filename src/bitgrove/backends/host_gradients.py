@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends.base import Gradients, OutputGradients, Targets
-from bitgrove.kernels.plans import MAGNITUDE_SHIFT, MAGNITUDES, records
+from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDE_SHIFT, MAGNITUDES, records
 from bitgrove.objectives import Objective
 
 Array = NDArray[Any]
@@ -33,3 +33,9 @@ def output_gradients(grad: Array, hess: Array | None) -> OutputGradients:
             found[f"{side}_rows"] = np.count_nonzero(bits)
             found[f"{side}_logs"] = (bits >> MAGNITUDE_SHIFT).sum(dtype=np.int64)
     return OutputGradients(grad, hess, found)
+
+
+def bucket_counts(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """How many |values| fall into each bucket: the upper bits of their pattern."""
+    bits = values.view(np.uint32) & 0x7FFFFFFF
+    return np.bincount(bits >> MAGNITUDE_SHIFT, minlength=MAGNITUDE_BUCKETS)

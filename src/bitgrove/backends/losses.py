@@ -6,7 +6,7 @@ The core lists those structs; the CUDA kernels are made from the same list.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from bitgrove import _core
@@ -40,7 +40,7 @@ def _part(objective: Objective, first: int, last: int) -> LossPart:
     return LossPart(first, last, objective.kernel, _parameters(*facts))
 
 
-@cache
+@lru_cache(maxsize=256)  # an objective that draws numbers has others in each iteration
 def _parameters(
     name: str, kernel: str, family: str, parameters: tuple[float, ...]
 ) -> tuple[float, ...]:

@@ -37,6 +37,11 @@ def shared_columns(table: pa.Table, comm: Comm) -> pa.Table:
     return table.select(names)
 
 
+def shared_names(mine: frozenset[str], comm: Comm) -> frozenset[str]:
+    """The names that some rank has."""
+    return frozenset(name for names in gather_facts(comm, sorted(mine)) for name in names)
+
+
 def shared_classes(found: NDArray[Any], comm: Comm) -> NDArray[Any]:
     """The sorted classes of all ranks; `found` are those of this one."""
     if comm.size == 1:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
-# Of a backend: the edges of each column of a sample, fewer than the number of bins.
-FindEdges = Callable[[Sequence[NDArray[Any]], int], list[F64]]
+Rows = NDArray[np.int32]
+# Of a backend: the edges of each column, from all rows (None) or the listed ones.
+FindEdges = Callable[[Sequence[Any], Rows | None, int], list[F64]]
 _SAMPLE_PURPOSE = 1
 _CHUNK_BYTES = 64 << 20  # of a rank's sample that travel in one message
 
@@ -98,13 +99,12 @@ def fit_edges(
     levels = n_levels or {}
     sample_rows, n_rows = params.bin_sample_rows, len(columns[0])
     n_total = int(comm.allreduce_sum(np.array([n_rows], dtype=np.int64))[0])
-    rows: NDArray[np.int32] | slice = slice(None)
+    rows = None
     if n_total > sample_rows:
         key = hash_key(params.random_state, _SAMPLE_PURPOSE)
         rows = _sampled(runs, key, (sample_rows << 64) // n_total)
     numeric = [f for f in range(len(columns)) if f not in levels]
-    sample = [on_host(take_rows(columns[f], rows)) for f in numeric]
-    found = _shared_edges(sample, lambda part: find_edges(part, params.max_bin), comm)
+    found = _shared_edges([columns[f] for f in numeric], rows, find_edges, params.max_bin, comm)
     by_feature = dict(zip(numeric, found, strict=True))
     by_feature |= {f: np.arange(0.5, n - 1) for f, n in levels.items()}
     edges = [by_feature[f] for f in range(len(columns))]
@@ -113,7 +113,7 @@ def fit_edges(
     return BinMapper(np.concatenate(edges), offset, no_missing, frozenset(levels))
 
 
-def _sampled(runs: RowRuns, key: int, limit: int) -> NDArray[np.int32]:
+def _sampled(runs: RowRuns, key: int, limit: int) -> Rows:
     """The rows whose ids have a hash below the limit."""
     parts = []
     for run in runs:
@@ -124,12 +124,15 @@ def _sampled(runs: RowRuns, key: int, limit: int) -> NDArray[np.int32]:
 
 
 def _shared_edges(
-    sample: list[NDArray[Any]], find: Callable[[list[NDArray[Any]]], list[F64]], comm: Comm
+    columns: list[Any], rows: Rows | None, find_edges: FindEdges, max_bin: int, comm: Comm
 ) -> list[F64]:
     """Edges of every feature: each rank gets all values of its block and finds their edges."""
-    if comm.size == 1 or not sample:
-        return find(sample)
+    if comm.size == 1 or not columns:
+        return find_edges(columns, rows, max_bin)
     edges: list[F64] = []
+    sample = [
+        on_host(take_rows(column, slice(None) if rows is None else rows)) for column in columns
+    ]
     chunk = max(1, _CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size
     chunk = int(-comm.allreduce_max(np.array([-chunk]))[0])  # the smallest: the same on all ranks
     for start in range(0, len(sample), chunk):
@@ -140,16 +143,11 @@ def _shared_edges(
         n_mine = blocks[comm.rank][1] - blocks[comm.rank][0]
         tables = [v.reshape(n_mine, -1) for v in values if len(v)]
         tables.append(np.zeros((n_mine, 0)))
-        found = find([np.concatenate([t[f] for t in tables]) for f in range(n_mine)])
+        mine = [np.concatenate([t[f] for t in tables]) for f in range(n_mine)]
+        found = find_edges(mine, None, max_bin)
         # NaN, which is never an edge, ends each feature's edges.
         for sent in comm.allgather(
             np.concatenate([np.zeros(0), *(np.append(e, np.nan) for e in found)])
         ):
             edges += [e[:-1] for e in np.split(sent, np.flatnonzero(np.isnan(sent)) + 1)[:-1]]
     return edges
-
-
-def cut_edges(columns: Sequence[NDArray[Any]], max_bin: int) -> list[F64]:
-    """FindEdges by the core: integer counts decide every cut; NaN, sorted last, is ignored."""
-    ordered = (np.sort(column).astype(np.float64, copy=False) for column in columns)
-    return [np.asarray(_core.cut_edges(values, max_bin)) for values in ordered]

@@ -7,13 +7,15 @@ pieces that are not neighbours in the whole table (partitions of a Dask collecti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, everywhere
+
+if TYPE_CHECKING:
+    from bitgrove.distributed.comm import Comm
 
 
 class RowRun(NamedTuple):

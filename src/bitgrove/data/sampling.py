@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,32 @@ from numpy.typing import NDArray
 from bitgrove.arithmetic.exact_math import hash_key, longer_key, mix64
 from bitgrove.params import TrainParams
 
-_ROWS, _FEATURES, _ROUNDING = 2, 3, 4
+_ROWS, _FEATURES, _ROUNDING, _KEPT, _DROPPED, _NODES = 2, 3, 4, 7, 8, 15
+
+
+class Sample(NamedTuple):
+    """A row is in iff row_hash(key, its id) < limit.
+
+    ids and limits: of each row, on the backend, where they are not the row's own and one for all.
+    """
+
+    key: int
+    limit: int
+    ids: Any = None
+    limits: Any = None
+
+
+class KeepRule(NamedTuple):
+    """A row of size sqrt(grad^2 + hess_share * hess^2) is kept by the hash of its id.
+
+    Always if the size is at least `whole`, else with a chance of base + slope * size.
+    """
+
+    hess_share: float
+    whole: float
+    base: float
+    slope: float
+    key: int
 
 
 @cache
@@ -23,12 +49,36 @@ def rounding_key(seed: int, tree: int) -> int:
     return longer_key(_purpose_key(seed, _ROUNDING), tree)
 
 
-def row_sample(params: TrainParams, iteration: int) -> tuple[int, int] | None:
-    """(key, threshold): a row is in iff row_hash(key, row) < threshold. None: all rows are in."""
+def node_key(seed: int, tree: int) -> int:
+    """Key of what the nodes of a tree draw."""
+    return longer_key(_purpose_key(seed, _NODES), tree)
+
+
+def row_sample(params: TrainParams, iteration: int) -> Sample | None:
+    """The rows of an iteration's trees. None: all rows."""
     if params.subsample >= 1.0 or params.subsample_freq == 0:
         return None
-    key = hash_key(params.random_state, _ROWS, iteration // params.subsample_freq)
-    return key, int(params.subsample * 2.0**64)
+    return Sample(rows_key(params, iteration), share_limit(params.subsample))
+
+
+def rows_key(params: TrainParams, iteration: int) -> int:
+    """Key of an iteration's rows; the same until new ones are due."""
+    return hash_key(params.random_state, _ROWS, iteration // params.subsample_freq)
+
+
+def share_limit(share: float) -> int:
+    """Below which a share of all hashes is."""
+    return min(int(share * 2.0**64), 2**64 - 1)
+
+
+def keep_key(seed: int, tree: int) -> int:
+    """Key of the rows that a tree keeps by their gradients."""
+    return hash_key(seed, _KEPT, tree)
+
+
+def drop_draw(seed: int, iteration: int, tree: int) -> float:
+    """A number in [0, 1) that decides whether an iteration drops a tree (-1: none at all)."""
+    return hash_key(seed, _DROPPED, iteration, tree + 1) * 2.0**-64
 
 
 @cache

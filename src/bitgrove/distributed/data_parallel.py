@@ -14,7 +14,7 @@ from bitgrove.distributed.comm import Comm, feature_block, sum_records
 from bitgrove.kernels.plans import SPLIT_INFO, Records
 
 if TYPE_CHECKING:
-    from bitgrove.backends.base import HistogramPool, TreeWork
+    from bitgrove.backends.base import HistogramPool, SearchPlan, TreeWork
     from bitgrove.data.binning import BinMapper
 
 
@@ -31,12 +31,14 @@ class DataParallel:
         return sum_records(self.comm, counts)
 
     def sum_built(self, pool: HistogramPool, builds: Records) -> tuple[int, int]:
-        self.comm.sum_histograms(pool, builds, self.rank_bins)
+        if len(builds):  # none where nodes are only searched again
+            self.comm.sum_histograms(pool, builds, self.rank_bins)
         first, last = self.rank_bins[self.comm.rank].tolist()
         return first, last
 
-    def choose(self, nodes: Records, work: TreeWork) -> Records:
-        return best_of_ranks(work.find(nodes, self.features), self.comm)
+    def choose(self, plan: SearchPlan, work: TreeWork) -> Records:
+        found = work.find(plan.nodes, self.features, allowed=plan.allowed)
+        return best_of_ranks(found, self.comm)
 
 
 def best_of_ranks(found: Records, comm: Comm) -> Records:

@@ -18,7 +18,7 @@ from bitgrove.distributed.messages import Messages, add_to_host, pack_messages
 from bitgrove.kernels.plans import HISTOGRAM_PART, Records, no_splits
 
 if TYPE_CHECKING:
-    from bitgrove.backends.base import Backend, BinnedMatrix, HistogramPool, TreeWork
+    from bitgrove.backends.base import Backend, BinnedMatrix, HistogramPool, SearchPlan, TreeWork
 
 I64 = NDArray[np.int64]
 
@@ -40,17 +40,19 @@ class Voting:
     def sum_built(self, pool: HistogramPool, builds: Records) -> tuple[int, int]:
         return 0, int(self.mapper.bin_offset[-1])  # nothing is summed before the vote
 
-    def choose(self, nodes: Records, work: TreeWork) -> Records:
-        elected = self._elect(nodes, work)
-        return best_of_ranks(self._search_sums(nodes, work, elected), self.comm)
+    def choose(self, plan: SearchPlan, work: TreeWork) -> Records:
+        elected = self._elect(plan, work)
+        return best_of_ranks(self._search_sums(plan.nodes, work, elected), self.comm)
 
-    def _elect(self, nodes: Records, work: TreeWork) -> list[I64]:
+    def _elect(self, plan: SearchPlan, work: TreeWork) -> list[I64]:
         """Each node's 2 * top_k features with most votes; of equals the lowest ones."""
+        nodes = plan.nodes
         n_nodes, n_features = len(nodes), self.mapper.n_features
         gains = np.full((n_features, n_nodes), -np.inf)
         own = self._own_sums(nodes, work)
         for feature in range(n_features):  # those not allowed have no gain
-            gains[feature] = work.find(own, (feature, feature + 1))["gain"]
+            found = work.find(own, (feature, feature + 1), allowed=plan.allowed)
+            gains[feature] = found["gain"]
         best = np.argsort(-gains, axis=0, kind="stable")[: self.top_k].T
         votes = np.where(np.take_along_axis(gains, best.T, axis=0).T > 0.0, best, -1)
         everyone = np.stack(self.comm.allgather(votes.astype(np.int32), equal=True))
@@ -83,8 +85,8 @@ class Voting:
             first, last = last, last + len(share[comm.rank])
             if first < last:
                 pool = self._summed(mine, came, (first, last))
-                allowed = np.zeros(self.mapper.n_features, dtype=np.uint8)
-                allowed[share[comm.rank]] = 1
+                allowed = np.zeros((1, self.mapper.n_features), dtype=np.uint8)
+                allowed[0, share[comm.rank]] = 1
                 node = nodes[i : i + 1].copy()
                 node["slot"] = 0
                 everything = (0, self.mapper.n_features)

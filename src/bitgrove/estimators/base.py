@@ -1,6 +1,6 @@
-"""What the estimators share.
+"""What the estimators share in fitting.
 
-Owns scikit-learn's conventions: checks of X and y, fitted attributes, tags. Receives tables and
+Owns scikit-learn's conventions of fit: checks of X and y and of parameters. Receives tables and
 targets; returns fitted estimators whose `model_` is the Model that `train` returns. Arguments and
 docstrings of the classes are made from the table of parameters (signature.py).
 """
@@ -8,51 +8,44 @@ docstrings of the classes are made from the table of parameters (signature.py).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove.callbacks import Callback
 from bitgrove.data.dataset import Dataset
-from bitgrove.data.device_tables import is_on_gpu, on_host
+from bitgrove.data.device_tables import on_host
 from bitgrove.data.given_rows import Rows, either, pairs_of, same_rows, with_each
-from bitgrove.data.tables import collected
 from bitgrove.errors import DataError, ParameterError, Problems, UnknownParameterError
+from bitgrove.estimators.fitted import Array, Fitted
 from bitgrove.estimators.signature import OF_ALL, docstring, main_names, make_init, table_of
 from bitgrove.machine.files import PathLike
-from bitgrove.model.model import Model, load
+from bitgrove.model.model import Model
 from bitgrove.objectives import OBJECTIVES, Custom, Objective
 from bitgrove.params import BY_NAME, Parameter, TrainParams, resolve
 from bitgrove.params.parameter import checked
-from bitgrove.training.booster import TrainInfo
 from bitgrove.training.train import train
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Array = npt.NDArray[Any]
 
-
-class Estimator(BaseEstimator):  # type: ignore[misc]
+class Estimator(Fitted):
     """From tables and targets to a model and its fitted attributes."""
 
     own_parameters: ClassVar[tuple[Parameter, ...]] = OF_ALL
-    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    # Whether y may have several columns, which are learnt side by side.
+    takes_columns: ClassVar[bool] = False
 
     objective: str | None
-    importance_type: str
     warm_start: bool
     validation_fraction: float | None
     random_state: Any
-    n_jobs: int | None
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -62,11 +55,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         cls.parameters = table_of(taken, cls.own_parameters)
         cls.__init__ = make_init(cls.parameters)  # type: ignore[method-assign]
         cls.__doc__ = docstring(cls.__doc__ or "", cls.parameters)
-
-    @classmethod
-    def takes(cls, objective: type[Objective]) -> bool:
-        """Whether it can train with this objective."""
-        raise NotImplementedError
 
     def set_params(self, **params: Any) -> Self:
         """As scikit-learn has it; parameters may have any of their names."""
@@ -118,36 +106,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         rows = Rows(X, y, sample_weight, names=feature_name, init_score=scores)
         return self._fit(rows, valid, how, more)
 
-    @classmethod
-    def from_model(cls, model: Model | PathLike) -> Self:
-        """A fitted estimator of a trained Model, or of a model file."""
-        return cls().load_model(model)
-
-    def load_model(self, model: Model | PathLike) -> Self:
-        """Become fitted, by a Model or a model file; the parameters become those of the model."""
-        found = model if isinstance(model, Model) else load(model)
-        if not self.takes(OBJECTIVES[found.objective]):
-            raise ParameterError(
-                f"a model of objective {found.objective!r} cannot become a {type(self).__name__}"
-            )
-        known = {name: v for name, v in found.params.items() if name in self.parameters}
-        self.set_params(**known)
-        self.n_features_in_ = found.n_features
-        if found.has_names:
-            self.feature_names_in_ = np.array(found.feature_names, dtype=object)
-        self._learn_model(found)
-        self._keep(found)
-        return self
-
-    def save_model(self, path: PathLike) -> None:
-        """Write the model file; `from_model` and `bitgrove.load` read it."""
-        check_is_fitted(self)
-        self.model_.save(path)
-
-    def staged_predict(self, X: Any) -> Iterator[Array]:
-        """What `predict` says after each iteration."""
-        raise NotImplementedError
-
     def _fit(
         self, rows: Rows, valid: Sequence[Rows], how: dict[str, Any], more: Mapping[str, Any]
     ) -> Self:
@@ -181,7 +139,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _held_out(self, dataset: Dataset) -> tuple[Dataset, Dataset]:
         """The rows to train on, and those that `validation_fraction` keeps away."""
-        sizes, classes = dataset.group, dataset.label if hasattr(self, "classes_") else None
+        sizes, label = dataset.group, dataset.label
+        by_class = hasattr(self, "classes_") and label is not None and label.ndim == 1
         # Queries stay whole; without queries every row is one of its own.
         owner = np.arange(dataset.n_rows)
         owner = owner if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
@@ -190,7 +149,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 np.unique(owner),
                 test_size=self.validation_fraction,
                 random_state=_seed(self.random_state),
-                stratify=classes,
+                stratify=label if by_class else None,
             )
         except ValueError as error:
             raise DataError(f"validation_fraction={self.validation_fraction}: {error}") from None
@@ -267,15 +226,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """What it trains with when the user names none."""
         raise NotImplementedError
 
-    def _keep(self, model: Model) -> None:
-        """Sets the fitted attributes."""
-        info = model.info or TrainInfo()
-        self.model_ = self._named_outputs(model)
-        self.n_iter_ = model.n_iterations
-        self.best_iteration_ = model.best_iteration
-        self.best_score_ = info.best_score
-        self.evals_result_ = info.evals_result
-
     def _dataset(self, rows: Rows, names: list[str] | None = None) -> Dataset:
         """The training data, or with the `names` of its features: validation data."""
         problems = Problems()
@@ -303,22 +253,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _target(self, y: Any) -> Array:
-        return np.asarray(column_or_1d(y, warn=True))
-
-    def _known_categories(self) -> list[int]:
-        encoder = self.model_.encoder
-        return [] if encoder is None else list(encoder.levels)
+        target = np.asarray(y)
+        several = self.takes_columns and target.ndim == 2 and target.shape[1] > 1
+        return target if several else np.asarray(column_or_1d(y, warn=True))
 
     def _categories(self, rows: Rows) -> Any:
         return self.categorical_features if rows.categories is None else rows.categories
-
-    def _table(self, X: Any, categories: Any, *, reset: bool) -> Any:
-        """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
-        X = X if isinstance(X, np.ndarray) else collected(X)
-        if hasattr(X, "columns") or is_on_gpu(X) or _holds_categories(X, categories):
-            return validate_data(self, X, reset=reset, skip_check_array=True)
-        sparse = ("csr", "csc")
-        return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=False)
 
     def _learn_label(self, target: Array, weight: Array | None) -> Array:
         return self._label(target)
@@ -330,57 +270,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return target.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"y must hold numbers: {error}") from None
-
-    def _learn_model(self, model: Model) -> None:
-        """What fit would have learnt from y, from a model that was trained elsewhere."""
-
-    def _named_outputs(self, model: Model) -> Model:
-        return model
-
-    def _predict(self, X: Any, **how: Any) -> Array:
-        """`how`: keywords of Model.predict."""
-        check_is_fitted(self)
-        table = self._table(X, self._known_categories(), reset=False)
-        return np.asarray(on_host(self.model_.predict(table, n_jobs=self.n_jobs, **how)))
-
-    def _staged(self, X: Any, *, raw_score: bool = False) -> Iterator[Array]:
-        check_is_fitted(self)
-        table = self._table(X, self._known_categories(), reset=False)
-        return self.model_.staged_predict(table, raw_score=raw_score, n_jobs=self.n_jobs)
-
-    @property
-    def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """Each feature's share of the total gain, or of the splits; see `importance_type`."""
-        check_is_fitted(self)
-        importance = self.model_.feature_importance(self.importance_type)
-        total = importance.sum()
-        return importance / total if total > 0 else importance
-
-    @property
-    def booster_(self) -> Model:
-        """LightGBM's name of `model_`."""
-        check_is_fitted(self)
-        return self.model_
-
-    def get_booster(self) -> Model:
-        """XGBoost's name of `model_`."""
-        return self.booster_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _holds_categories(X: Any, listed: Any) -> bool:
-    """An array of objects, some columns of which are listed as categories."""
-    is_listed = listed is not None and not isinstance(listed, str) and len(listed) > 0
-    return is_listed and getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U", "T")
 
 
 def _seed(random_state: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bitgrove.callbacks import Callback
 from bitgrove.data.given_rows import Queries, Rows, either, pairs_of, with_each
-from bitgrove.estimators.base import Array, Estimator
+from bitgrove.estimators.base import Estimator
+from bitgrove.estimators.fitted import Array
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
 from bitgrove.objectives import LambdaRank, Objective

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
-from bitgrove.estimators.base import Array, Estimator
+from bitgrove.estimators.base import Estimator
+from bitgrove.estimators.fitted import Array
 from bitgrove.objectives import Objective, Regression
 
 
@@ -17,6 +17,8 @@ class BitGroveRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     y may have several columns: each has trees of its own in one model.
     """
+
+    takes_columns = True
 
     @classmethod
     def takes(cls, objective: type[Objective]) -> bool:
@@ -33,11 +35,6 @@ class BitGroveRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """The predicted values after each iteration."""
         return self._staged(X)
-
-    def _target(self, y: Any) -> Array:
-        """One column, or several that are learnt side by side."""
-        target = np.asarray(y)
-        return target if target.ndim == 2 and target.shape[1] > 1 else super()._target(y)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -25,9 +25,11 @@ SPLIT_INFO = _DTYPES["SplitInfo"]
 HISTOGRAM_PART = _DTYPES["HistogramPart"]
 BINNED_SPLIT = _DTYPES["BinnedSplit"]
 FOREST_SPLIT = _DTYPES["ForestSplit"]
+DEVICE_COLUMN = _DTYPES["DeviceColumn"]
 
 SUBSET: int = _core.constants["SUBSET"]  # `bin` of a split by a set of bins
 MAGNITUDE_SHIFT: int = _core.constants["MAGNITUDE_SHIFT"]
+MAGNITUDE_BUCKETS: int = _core.constants["MAGNITUDE_BUCKETS"]
 SQUARED_ERROR_UNITS: int = _core.constants["SQUARED_ERROR_UNITS"]
 # Types of packed rows, by the bits of a half.
 ROW_TYPES = {8: np.int16, 16: np.int32, 32: np.int64}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,11 +53,20 @@ def check_names_and_params(model: Model) -> None:
         label = reprlib.repr(name)
         if type(name) is not str:
             raise ModelFormatError(f"the parameter name {label} is not a string")
-        for item in value if isinstance(value, list) else [value]:
+        for item in _items(value, 2):
             if item is not None and type(item) not in (bool, int, float, str):
                 raise ModelFormatError(f"parameter {label} holds a {type(item).__name__}")
             if type(item) is float and not math.isfinite(item):
                 raise ModelFormatError(f"parameter {label} holds {item}")
+
+
+def _items(value: object, depth: int) -> Iterator[object]:
+    """Of a list, and of the lists in it, down to a depth."""
+    if depth and isinstance(value, list):
+        for item in value:
+            yield from _items(item, depth - 1)
+    else:
+        yield value
 
 
 def own_objective(model: Model) -> Objective:

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from bitgrove.arithmetic.fixed_point import to_float, to_units, unit_exponent
 from bitgrove.arithmetic.selection import weighted_quantile
+from bitgrove.constraints.given import directions
+from bitgrove.constraints.order import in_order
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.prediction_rows import rows_for_prediction
+from bitgrove.data.row_ids import number_rows, row_ids
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.predict import predict_leaves
 from bitgrove.objectives import OBJECTIVES, make_objective
-from bitgrove.params import resolve
+from bitgrove.params import TrainParams, resolve
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
@@ -35,8 +38,7 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     if isinstance(decay_rate, bool) or not 0.0 <= decay_rate <= 1.0:
         raise ParameterError(f"decay_rate={decay_rate!r}: must lie between 0 and 1")
     kind = OBJECTIVES[model.objective]
-    if kind.family == "given":
-        raise ParameterError("refit: the objective is a function of yours, which no model holds")
+    _check_can_refit(model)
     params = resolve({**model.params, **kind.class_settings(model.n_classes)})
     dataset = dataset.without_zero_weights()
     objective = make_objective(params, dataset, comm)
@@ -52,17 +54,20 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     label = dataset.label
     assert label is not None, "make_objective refuses data without labels"
     weight = objective.row_weights(label, dataset.weight)
-    tables, labels = objective.tables(label, dataset.group), objective.output_labels(label)
-    n_total = int(comm.allreduce_sum(np.array([dataset.n_rows], dtype=np.int64))[0])
+    runs, n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
+    tables = objective.tables(label, dataset.group, row_ids(runs))
+    labels = objective.output_labels(label)
     if n_total == 0:
         raise DataError("refit: there are no rows")
     rows = rows_for_prediction(dataset, model.feature_names, model.encoder)
     scores = np.repeat(model.base_score[:, None], dataset.n_rows, axis=1)
+    direction = _column_directions(model, params)
     trees: list[Tree] = []
     for iteration in range(model.n_iterations):
         part = model[iteration : iteration + 1]
         leaves = predict_leaves(part.forest, rows, None)
-        grad, hess = objective.gradients(scores, labels, weight, tables)
+        drawn = objective.at(iteration, params.random_state)
+        grad, hess = drawn.gradients(scores, labels, weight, tables)
         for output, tree in enumerate(part.trees):
             mine = leaves[:, output]
             grads = _leaf_sums(grad[output], mine, tree, n_total, comm)
@@ -81,9 +86,25 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
             fresh = np.clip(size * rates[iteration] + 0.0, -bound, bound)
             kept = decay_rate * tree.leaf_value + (1.0 - decay_rate) * fresh
             values = np.where(counts > 0, kept if decay_rate > 0.0 else fresh, tree.leaf_value)
+            values = in_order(tree, values, direction)
             trees.append(replace(tree, leaf_value=values, leaf_rows=counts, leaf_hess=hesses))
             scores[output] += values[mine]
     return trees
+
+
+def _column_directions(model: Model, params: TrainParams) -> NDArray[np.int8]:
+    """Of the monotone features, by the columns that trees see."""
+    encoder = model.encoder
+    categories = () if encoder is None else encoder.levels
+    found = directions(params, model.feature_names, categories)
+    return found if encoder is None else found[encoder.sources]
+
+
+def _check_can_refit(model: Model) -> None:
+    if OBJECTIVES[model.objective].family == "given":
+        raise ParameterError("refit: the objective is a function of yours, which no model holds")
+    if (boosting := model.params["boosting_type"]) != "gbdt":
+        raise ParameterError(f"refit: not for boosting_type={boosting!r}; train again")
 
 
 def _leaf_quantiles(

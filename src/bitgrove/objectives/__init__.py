@@ -10,10 +10,11 @@ from bitgrove.objectives.base import (
 )
 from bitgrove.objectives.binary import Binary, CrossEntropy, Focal
 from bitgrove.objectives.custom import Custom
+from bitgrove.objectives.listwise import RankXendcg
 from bitgrove.objectives.multiclass import Multiclass, MulticlassOva
 from bitgrove.objectives.positive import Gamma, Poisson, Tweedie
 from bitgrove.objectives.quantiles import AbsoluteError, Mape, Quantile
-from bitgrove.objectives.ranking import LambdaRank, RankPairwise
+from bitgrove.objectives.ranking import LambdaRank, RankMap, RankPairwise
 from bitgrove.objectives.regression import (
     Expectile,
     Fair,
@@ -27,7 +28,8 @@ from bitgrove.objectives.regression import (
 for _objective in (
     Binary, Regression, Multiclass, LambdaRank,
     AbsoluteError, Quantile, Mape, Huber, PseudoHuber, Fair, LogCosh, Expectile,
-    Poisson, Gamma, Tweedie, CrossEntropy, Focal, MulticlassOva, RankPairwise, Custom,
+    Poisson, Gamma, Tweedie, CrossEntropy, Focal, MulticlassOva, RankPairwise,
+    RankMap, RankXendcg, Custom,
 ):  # fmt: skip
     register(_objective)
 

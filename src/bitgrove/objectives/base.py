@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
 Tables = tuple[Any, ...]
 # How a kernel goes through the rows: one by one and output by output; one by one over all outputs;
-# query by query; or not at all: a function of the user does it.
-Family = Literal["elementwise", "softmax", "ranked", "given"]
+# query by query, in pairs or all at once; or not at all: a function of the user does it.
+Family = Literal["elementwise", "softmax", "ranked", "listwise", "given"]
 # What a prediction is; a metric says which of these it can judge.
 Prediction = Literal["probability", "value", "class probabilities", "ranking score", "score"]
 
@@ -49,17 +50,17 @@ class Objective:
     4. `base_scores`: the best constant score of each output, where training starts.
     5. `output_labels`, `tables`: what the scores of each output are compared with, and arrays that
        the gradients need besides labels and weights, made once.
-    6. In every iteration `gradients`: first and second derivative of the loss, in plain NumPy.
-       This is the oracle; fast backends run the struct named `kernel`, with `kernel_parameters`,
-       from kernels/shared/ instead and must return the same bits. An elementwise objective of
-       several outputs is one objective for each: `output`.
+    6. In every iteration `at`, where the loss draws numbers, and `gradients`: first and second
+       derivative of the loss, in plain NumPy. This is the oracle; fast backends run the struct
+       named `kernel`, with `kernel_parameters`, from kernels/shared/ instead and must return the
+       same bits. An elementwise objective of several outputs is one objective for each: `output`.
     7. `leaf_level`: whether leaves are Newton steps or quantiles of their rows' residuals.
     8. `link`: from scores to predictions, in training, in the model and on a GPU.
     9. `default_metric` judges the predictions where the user names no metric.
 
-    A subclass is a frozen dataclass. Its fields are the parameters it owns: a parameter that some
-    objectives own is refused with all others. `spellings` are names that mean one of them here,
-    whatever they mean elsewhere.
+    A subclass is a frozen dataclass. Its fields are the parameters it owns (except those that are
+    kw_only): a parameter that some objectives own is refused with all others. `spellings` are
+    names that mean one of them here, whatever they mean elsewhere.
     """
 
     name: ClassVar[str]
@@ -71,6 +72,8 @@ class Objective:
     predicts: ClassVar[Prediction]
     is_classifier: ClassVar[bool] = False
     needs_queries: ClassVar[bool] = False
+    # It draws numbers, by the ids of rows: so that no device and no number of ranks changes them.
+    needs_row_ids: ClassVar[bool] = False
     # The second derivative is one for every row: without weights the count is the hessian.
     unit_hessian: ClassVar[bool] = False
     # A label may have several columns, each learnt by an output of its own.
@@ -81,7 +84,7 @@ class Objective:
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
         """Names of the parameters it owns."""
-        return tuple(f.name for f in fields(cls) if f.name != "n_columns")
+        return tuple(f.name for f in fields(cls) if not f.kw_only)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -201,9 +204,13 @@ class Objective:
         """(n_rows,) for all outputs, or (n_outputs, n_rows)."""
         return label if label.ndim == 1 else np.ascontiguousarray(label.T)
 
-    def tables(self, label: F64, group: I64 | None) -> Tables:
+    def tables(self, label: F64, group: I64 | None, row_ids: U64 | None = None) -> Tables:
         """Host arrays, in the order in which the kernel takes them."""
         return ()
+
+    def at(self, iteration: int, seed: int) -> Objective:
+        """Itself in one iteration, where the loss draws numbers."""
+        return self
 
     def constant_hessian(self, weight: Any) -> bool:
         """The count is the hessian: nothing to quantize."""

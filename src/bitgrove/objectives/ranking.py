@@ -1,6 +1,7 @@
 """Ranking of the rows of each query: losses of pairs, their query tables, gains and discounts.
 
-Owns LambdaRank, RankPairwise and DCG, which the metric ndcg shares.
+Owns LambdaRank, RankPairwise, RankMap and DCG, which the metric ndcg shares; losses of whole lists
+are in listwise.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from bitgrove.arithmetic.exact_math import exact_log, numpy_exp, numpy_log
 from bitgrove.errors import DataError, ParameterError
-from bitgrove.objectives.base import F64, I64, Objective, Tables, check_sigmoid
+from bitgrove.objectives.base import F64, I64, U64, Objective, Tables, check_sigmoid
 
 _LN2 = 0.6931471805599453
 _LOG2_E = 1.4426950408889634
@@ -25,7 +26,7 @@ class Queries(NamedTuple):
     """What the gradients need to know of the queries, in row order."""
 
     offset: I64  # of each query's first row, and the end
-    inverse_max_dcg: F64
+    inverse_best: F64  # one over the largest sum that a query's rows can reach
     unit: F64  # of each query's fixed-point sums
     label_gain: F64
     discount: F64  # of each rank
@@ -53,20 +54,13 @@ def dcg(gain: F64, query: I64, sizes: I64, discount: F64, k: int) -> F64:
 
 
 @dataclass(frozen=True)
-class LambdaRank(Objective):
-    """Labels are grades of relevance; rows of a query that are in the wrong order pull."""
+class Graded(Objective):
+    """Labels are grades of relevance of the rows of a query."""
 
-    name = "lambdarank"
-    synonyms: ClassVar[tuple[str, ...]] = ("rank:ndcg",)
-    family = "ranked"
-    kernel = "lambdarank"
     default_metric = "ndcg@10"
     predicts = "ranking score"
     needs_queries = True
 
-    sigmoid: float = 1.0
-    lambdarank_truncation_level: int = 30
-    lambdarank_norm: bool = True
     label_gain: Sequence[float] | None = None
 
     @property
@@ -80,12 +74,7 @@ class LambdaRank(Objective):
     def top_label(self) -> int | None:
         return len(self.gains) - 1
 
-    @property
-    def kernel_parameters(self) -> tuple[float, ...]:
-        return (self.sigmoid, self.lambdarank_truncation_level, self.lambdarank_norm)
-
     def check_settings(self) -> None:
-        check_sigmoid(self.sigmoid)
         gains = np.asarray(self.label_gain or (0.0,))
         extreme = (gains != 0.0) & ((gains < 1e-30) | (gains > 1e30))
         if (np.diff(gains) < 0.0).any() or extreme.any():
@@ -100,20 +89,52 @@ class LambdaRank(Objective):
         if ((label < 0) | (label != np.floor(label)) | (label > top)).any():
             raise DataError(f"label: {self.name} needs whole grades 0 to {top} (see label_gain)")
 
-    def tables(self, label: F64, group: I64 | None) -> Queries:
-        assert group is not None
+    @staticmethod
+    def offsets(group: I64) -> I64:
+        """Of the first row of each query, and the end."""
         largest = int(group.max(initial=0))
         if largest > _MAX_QUERY_ROWS:
             raise DataError(f"group: a query has {largest} rows; at most {_MAX_QUERY_ROWS}")
-        offset = np.concatenate([[0], np.cumsum(group)]).astype(np.int64)
-        gains, discount = self.gains, discounts(largest)
+        return np.concatenate([[0], np.cumsum(group)]).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class LambdaRank(Graded):
+    """Rows of a query in the wrong order pull, by what NDCG gains if they change places."""
+
+    name = "lambdarank"
+    synonyms: ClassVar[tuple[str, ...]] = ("rank:ndcg",)
+    family = "ranked"
+    kernel = "lambdarank"
+
+    sigmoid: float = 1.0
+    lambdarank_truncation_level: int = 30
+    lambdarank_norm: bool = True
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.sigmoid, self.lambdarank_truncation_level, self.lambdarank_norm)
+
+    def check_settings(self) -> None:
+        super().check_settings()
+        check_sigmoid(self.sigmoid)
+
+    def tables(self, label: F64, group: I64 | None, row_ids: U64 | None = None) -> Queries:
+        assert group is not None
+        offset, gains = self.offsets(group), self.gains
+        discount = discounts(int(group.max(initial=0)))
+        best = self._best(label, group, discount)
+        inverse = np.divide(1.0, best, out=np.zeros_like(best), where=best > 0.0)
         truncation = self.lambdarank_truncation_level
-        max_dcg = ideal_dcg(gains[label.astype(np.int64)], group, discount, truncation)
-        inverse = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0.0)
         # Pairs are below 256 * sigmoid^2: no sum over a query's pairs can reach 2^62 in this unit.
         n_pairs = group * np.minimum(group, truncation)
         _, bits = np.frexp(256.0 * max(self.sigmoid, self.sigmoid**2) * n_pairs)
         return Queries(offset, inverse, np.ldexp(1.0, 61 - bits), gains, discount)
+
+    def _best(self, label: F64, group: I64, discount: F64) -> F64:
+        """The largest DCG of each query."""
+        gain = self.gains[label.astype(np.int64)]
+        return ideal_dcg(gain, group, discount, self.lambdarank_truncation_level)
 
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         queries = Queries(*tables)
@@ -132,9 +153,9 @@ class LambdaRank(Objective):
         i, j = i[keep], j[keep]
         high, low = np.where(y[i] > y[j], i, j), np.where(y[i] > y[j], j, i)
         gap = s[high] - s[low]
-        gain = queries.label_gain[y[high].astype(int)] - queries.label_gain[y[low].astype(int)]
-        exchanged = gain * (queries.discount[i] - queries.discount[j])
-        weight = self._pair_weights(exchanged * queries.inverse_max_dcg[q], gap, s[0] != s[-1])
+        weight = self._exchanged(queries, y, i, j) * queries.inverse_best[q]
+        if self._damps and s[0] != s[-1]:
+            weight = weight / (0.01 + np.abs(gap))
         p = 1.0 / (1.0 + numpy_exp(self.sigmoid * gap))
         unit = queries.unit[q]
         pull = np.rint((((-self.sigmoid) * weight) * p) * unit).astype(np.int64)
@@ -149,10 +170,15 @@ class LambdaRank(Objective):
         norm = (numpy_log(1.0 + total) * _LOG2_E) / total if normalised else 1.0
         return (sums[0] / unit) * norm, (sums[1] / unit) * norm
 
-    def _pair_weights(self, delta_ndcg: F64, gap: F64, scores_differ: bool) -> F64:
-        """What a pair counts: |delta NDCG| of exchanging its rows, damped where they are apart."""
-        damped = self.lambdarank_norm and scores_differ
-        return delta_ndcg / (0.01 + np.abs(gap)) if damped else delta_ndcg
+    @property
+    def _damps(self) -> bool:
+        """Whether pairs weigh less where their scores are apart."""
+        return self.lambdarank_norm
+
+    def _exchanged(self, queries: Queries, y: F64, i: I64, j: I64) -> F64:
+        """What a pair counts: |delta DCG| of exchanging its rows. y: labels in rank order."""
+        gain = queries.label_gain[y.astype(int)]
+        return np.abs(gain[i] - gain[j]) * (queries.discount[i] - queries.discount[j])
 
 
 @dataclass(frozen=True)
@@ -163,5 +189,37 @@ class RankPairwise(LambdaRank):
     synonyms = ("rank:pairwise", "pairwise")
     kernel = "pairwise"
 
-    def _pair_weights(self, delta_ndcg: F64, gap: F64, scores_differ: bool) -> F64:
-        return np.ones_like(gap)
+    @property
+    def _damps(self) -> bool:
+        return False
+
+    def _best(self, label: F64, group: I64, discount: F64) -> F64:
+        return np.ones(len(group))
+
+    def _exchanged(self, queries: Queries, y: F64, i: I64, j: I64) -> F64:
+        return np.ones(len(i))
+
+
+@dataclass(frozen=True)
+class RankMap(LambdaRank):
+    """As LambdaRank, for the mean average precision: rows of a label above 0 are relevant."""
+
+    name = "rank_map"
+    synonyms = ("rank:map",)
+    kernel = "map"
+    default_metric = "map@10"
+
+    def _best(self, label: F64, group: I64, discount: F64) -> F64:
+        """The relevant rows of each query."""
+        query = np.repeat(np.arange(len(group)), group)
+        return np.bincount(query[label > 0.0], minlength=len(group)).astype(np.float64)
+
+    def _exchanged(self, queries: Queries, y: F64, i: I64, j: I64) -> F64:
+        """|delta AP|, times the relevant rows, from the relevant ranks down to each."""
+        hit, rank = y > 0.0, np.arange(len(y)) + 1.0
+        hits = np.cumsum(hit).astype(np.float64)
+        shares = np.cumsum(np.where(hit, 2.0**36 / rank, 0.0).astype(np.int64)) / 2.0**36
+        at_i = (hits[i] + np.where(hit[i], 0.0, 1.0)) / rank[i]
+        at_j = hits[j] / rank[j]
+        lost = (at_i - at_j) + (shares[j - 1] - shares[i])
+        return np.where(hit[i] & hit[j], 0.0, np.maximum(lost, 0.0))

@@ -19,9 +19,17 @@ from bitgrove.objectives import owners
 from bitgrove.objectives.metrics import METRICS, SYNONYMS, make_metric
 
 Kind = Literal[
-    "int", "float", "bool", "choice", "metrics", "floats", "schedule", "callable", "object"
-]
+    "int", "float", "bool", "choice", "metrics", "floats", "schedule", "callable", "object",
+    "directions", "groups",
+]  # fmt: skip
 
+_WORDS = {
+    "callable": "a function",
+    "object": "an object",
+    "bool": "True or False",
+    "directions": "a list with -1, 0 or 1 for each feature, or a dict of them by name",
+    "groups": "a list of lists of features (numbers or names), or 'no_interactions'",
+}
 MANY = 2**31 - 1  # every count crosses into the kernels as a C integer
 
 
@@ -40,10 +48,14 @@ class Parameter:
     low_open: bool = False
     choices: Collection[str] = ()
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
+    # Values that stand for those of several parameters.
+    shorthands: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     optional: bool = False  # None is a value of its own
     one_or_more: bool = False  # a single number stands for a list of one
     or_bool: bool = False  # True and False stand for 1 and 0
     affects_model: bool = True
+    # Values of other parameters, without which a value other than the default has no meaning.
+    only_with: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -61,15 +73,11 @@ class Parameter:
                 f"a name, a function or a list of them; the names are {', '.join(METRICS)} and "
                 f"{', '.join(with_argument)}"
             )
-        elif self.type == "callable":
-            text = "a function"
         elif self.type == "floats":
             text = "a number or a list of them" if self.one_or_more else "a list of finite numbers"
             text += self._bounds
-        elif self.type == "object":
-            text = "an object"
-        elif self.type == "bool":
-            text = "True or False"
+        elif self.type in _WORDS:
+            text = _WORDS[self.type]
         else:
             text = ("an integer" if self.type == "int" else "a finite number") + self._bounds
         if self.type == "schedule":
@@ -91,12 +99,18 @@ def checked(parameter: Parameter, value: object) -> object:
     # True == 1 and 1.0 == 1 in a dict: only these types may be looked up as a synonym.
     if plain is None or type(plain) in (str, int):
         plain = parameter.synonyms.get(plain, plain)
-    if plain is None and parameter.optional:
+    if (plain is None or _says_nothing(parameter, plain)) and parameter.optional:
         return None
     found = _CONVERT[parameter.type](parameter, plain)
     if found is None and parameter.type != "object":
         raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}")
     return found
+
+
+def _says_nothing(parameter: Parameter, value: Any) -> bool:
+    """Rules of features, but of none: "" and [] are what LightGBM's defaults look like."""
+    is_empty = isinstance(value, (str, list, tuple, dict)) and len(value) == 0
+    return is_empty and parameter.type in ("directions", "groups")
 
 
 def _to_int(parameter: Parameter, value: object) -> int | None:
@@ -158,10 +172,68 @@ def _to_object(parameter: Parameter, value: object) -> object:
     return value
 
 
+_PAIR = re.compile(r"\s*([^:,]+?)\s*:\s*([+-]?\d+)\s*")
+
+
+def _to_directions(parameter: Parameter, value: object) -> tuple[Any, ...] | None:
+    """Of all features in their order, or (name, direction) of some; "1,-1,0" and "a:1,b:-1" too."""
+    if isinstance(value, str):
+        words = value.strip("()[] ").split(",")
+        pairs = [_PAIR.fullmatch(word) for word in words]
+        value = [(m[1], int(m[2])) for m in pairs if m is not None]
+        if len(value) != len(words):
+            value = [int(w) for w in words if re.fullmatch(r"\s*[+-]?[01]\s*", w)]
+            if len(value) != len(words):
+                return None
+    items = list(value.items()) if isinstance(value, Mapping) else _as_list(value)
+    if not items:
+        return None
+    if all(isinstance(item, (list, tuple)) and len(item) == 2 for item in items):
+        names = [_feature(name) for name, _ in items]
+        numbers = [_direction(direction) for _, direction in items]
+        return None if None in names + numbers else tuple(zip(names, numbers, strict=True))
+    found = tuple(_direction(item) for item in items)
+    return None if None in found else found
+
+
+def _to_groups(parameter: Parameter, value: object) -> Any:
+    """A tuple of tuples of features; "[0,1],[2]" as LightGBM's command line has it."""
+    if value == "no_interactions":
+        return value
+    if isinstance(value, str):
+        inner = re.findall(r"\[([^\[\]]*)\]", value)
+        words = [[w.strip().strip("'\"") for w in group.split(",")] for group in inner]
+        value = [[int(w) if w.isdigit() else w for w in group] for group in words]
+    groups = [_as_list(group) for group in _as_list(value) or ()]
+    if not groups or not all(groups):
+        return None
+    found = tuple(tuple(_feature(item) for item in group or ()) for group in groups)
+    return None if any(None in group or "" in group for group in found) else found
+
+
+def _as_list(value: object) -> list[Any] | None:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return list(value) if isinstance(value, (list, tuple, set, frozenset)) else None
+
+
+def _feature(value: object) -> int | str | None:
+    """The number or the name of a feature."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+
+
+def _direction(value: object) -> int | None:
+    value = value.item() if isinstance(value, np.generic) else value
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return int(value) if is_number and value in (-1, 0, 1) else None  # type: ignore[call-overload, no-any-return]
+
+
 _CONVERT: dict[str, Callable[[Parameter, object], object]] = {
     "int": _to_int, "float": _to_float, "bool": _to_bool, "choice": _to_choice,
     "metrics": _to_metrics, "floats": _to_floats, "schedule": _to_schedule,
-    "callable": _to_callable, "object": _to_object,
+    "callable": _to_callable, "object": _to_object, "directions": _to_directions,
+    "groups": _to_groups,
 }  # fmt: skip
 
 

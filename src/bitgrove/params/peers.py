@@ -43,18 +43,14 @@ def _switch(names: str, whose: str, accepts: Callable[[object], bool], instead: 
     _SWITCHES.update(dict.fromkeys(names.split(), (whose, accepts, instead)))
 
 
-_switch("boosting_type boosting boost", LIGHTGBM, _one_of("gbdt", "gbrt", None))
-_switch("booster", XGBOOST, _one_of("gbtree", None))
 _switch("tree_method", XGBOOST, _one_of("hist", "auto", "approx", None),
         "device='cuda' trains on a GPU")  # fmt: skip
 _switch("grow_policy", XGBOOST, _one_of("lossguide", "Lossguide", None),
         "trees grow best-first; num_leaves and max_depth bound them")  # fmt: skip
-_switch("sampling_method", XGBOOST, _one_of("uniform", None))
 _switch("num_parallel_tree", XGBOOST, _one_of(1, None))
 _switch("missing", XGBOOST, _nothing_or_nan, "give missing values as NaN")
-_switch("data_sample_strategy", LIGHTGBM, _one_of("bagging", None))
 _switch("use_missing", LIGHTGBM, _one_of(True, None))
-_switch("zero_as_missing linear_tree extra_trees", LIGHTGBM, _one_of(False, None))
+_switch("zero_as_missing linear_tree", LIGHTGBM, _one_of(False, None))
 _switch("use_quantized_grad stochastic_rounding", LIGHTGBM, _one_of(True, None),
         "see gradient_bits and rounding")  # fmt: skip
 _switch(
@@ -82,32 +78,29 @@ def _elsewhere(names: str, whose: str, instead: str = "") -> None:
     _ELSEWHERE.update(dict.fromkeys(names.split(), (whose, instead)))
 
 
-_elsewhere("interaction_constraints monotone_constraints", BOTH)
 _elsewhere(
-    "monotone_constraints_method monotone_penalty path_smooth feature_contri "
+    "monotone_penalty "
     "forcedsplits_filename forcedbins_filename max_bin_by_feature min_data_in_bin "
     "linear_lambda refit_decay_rate cegb_tradeoff cegb_penalty_split "
-    "cegb_penalty_feature_lazy cegb_penalty_feature_coupled pos_bagging_fraction "
-    "neg_bagging_fraction bagging_by_query feature_fraction_bynode auc_mu_weights",
+    "cegb_penalty_feature_lazy cegb_penalty_feature_coupled auc_mu_weights",
     LIGHTGBM,
 )
-_elsewhere("drop_rate max_drop skip_drop uniform_drop xgboost_dart_mode", LIGHTGBM)
-_elsewhere("top_rate other_rate", LIGHTGBM, "subsample samples rows")
 _elsewhere("num_grad_quant_bins", LIGHTGBM, "gradient_bits: b bits are its 2^b - 2")
 _elsewhere("machines num_machines local_listen_port machine_list_filename", LIGHTGBM,
            "ranks come from MPI or Dask")  # fmt: skip
 _elsewhere("gpu_platform_id gpu_device_id num_gpu gpu_use_dp", LIGHTGBM, "device='cuda:1'")
 _elsewhere("eval_at ndcg_eval_at ndcg_at", LIGHTGBM, "eval_metric=['ndcg@5', 'ndcg@10']")
-_elsewhere("colsample_bylevel colsample_bynode feature_weights", XGBOOST,
+_elsewhere("colsample_bylevel feature_weights", XGBOOST,
            "colsample_bytree samples features")  # fmt: skip
-_elsewhere("rate_drop one_drop sample_type normalize_type multi_strategy", XGBOOST)
+_elsewhere("one_drop sample_type normalize_type", XGBOOST, "uniform_drop and xgboost_dart_mode")
+_elsewhere("multi_strategy", XGBOOST)
 _elsewhere("max_cached_hist_node refresh_leaf process_type updater", XGBOOST)
 _elsewhere("gpu_id", XGBOOST, "device='cuda:1'")
 _elsewhere("n_iterations", CATBOOST, "n_estimators")
 _elsewhere("depth", CATBOOST, "max_depth and num_leaves")
 _elsewhere("task_type devices", CATBOOST, "device")
 _elsewhere("od_wait od_type od_pval use_best_model", CATBOOST, "early_stopping_rounds")
-_elsewhere("random_strength bagging_temperature bootstrap_type model_size_reg", CATBOOST)
+_elsewhere("random_strength bagging_temperature model_size_reg", CATBOOST)
 _elsewhere("leaf_estimation_iterations leaf_estimation_method score_function", CATBOOST)
 
 

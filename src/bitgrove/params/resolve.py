@@ -19,7 +19,7 @@ from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
 def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
     """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
-    given = vars(params) if isinstance(params, TrainParams) else with_function(params or {})
+    given = vars(params) if isinstance(params, TrainParams) else _written_out(params or {})
     canonical = {**CANONICAL, **own_names(given)}
     values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
     spelled: dict[str, str] = {}
@@ -57,6 +57,21 @@ def with_function(params: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
+def _written_out(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Functions and values that stand for several parameters become these."""
+    given = with_function(params)
+    for name, value in list(given.items()):
+        short = BY_NAME[CANONICAL[name]].shorthands if name in CANONICAL else {}
+        if isinstance(value, str) and value in short:
+            del given[name]
+            for full, meant in short[value].items():
+                for other in [n for n in given if CANONICAL.get(n) == full]:
+                    if given.pop(other) not in (meant, BY_NAME[full].default):
+                        raise ParameterError(f"{name}={value!r}: not together with {other}")
+                given[full] = meant
+    return given
+
+
 def own_names(given: Mapping[str, Any]) -> Mapping[str, str]:
     """Names that mean something of their own with the objective that is given."""
     for name, value in given.items():
@@ -79,7 +94,14 @@ def _rates(rate: Any, n_iterations: int) -> Any:
 
 
 def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:
-    """Rules between parameters: what has no meaning for the objective is refused, not ignored."""
+    """Rules between parameters: what has no meaning is refused, not ignored."""
+    for p in PARAMETERS:
+        for other, wanted in p.only_with.items():
+            if values[other] != wanted and values[p.name] != p.default:
+                yield ParameterError(
+                    f"{p.name}={values[p.name]!r} has no meaning with {other}={values[other]!r}; "
+                    f"it belongs to {wanted!r}"
+                )
     objective = values["objective"]
     if objective is None:
         return

@@ -30,6 +30,7 @@ def _default_metrics() -> str:
 CORE, SHAPE, SAMPLING = "Core", "Tree shape and regularization", "Sampling"
 BINNING, QUANTIZED, OBJECTIVE = "Binning", "Quantized training", "Objective details"
 EVALUATION, EXECUTION = "Evaluation and early stopping", "Execution"
+CONSTRAINTS = "Constraints"
 CATEGORIES, DISTRIBUTED = "Categories", "Several ranks"
 
 
@@ -51,6 +52,13 @@ class TrainParams:
         "validation data decide. LightGBM `num_iterations`, XGBoost `num_boost_round`.",
         "num_iterations num_iteration n_iter num_trees num_round num_rounds num_boost_round "
         "max_iter iterations", low=1, high=10**6)
+    boosting_type: str = _row("choice", "gbdt", CORE,
+        "How trees become a model: `gbdt` (each corrects the sum of all before it), `dart` (some "
+        "of them are dropped meanwhile), `rf` (a random forest: the mean of trees on drawn rows or "
+        "features). `goss` is short for `data_sample_strategy=\"goss\"`. See variants.md. XGBoost "
+        "`booster`.", "boosting boost booster", choices=("gbdt", "dart", "rf"),
+        synonyms={"gbrt": "gbdt", "gbtree": "gbdt", "random_forest": "rf", None: "gbdt"},
+        shorthands={"goss": {"boosting_type": "gbdt", "data_sample_strategy": "goss"}})
     learning_rate: float | tuple[float, ...] = _row("schedule", 0.1, CORE,
         "Each tree's values are multiplied by it. Smaller values generalise better and need more "
         "trees; try 0.02 to 0.2. A list has one value for each iteration, a function is asked for "
@@ -102,10 +110,79 @@ class TrainParams:
     subsample_freq: int = _row("int", 1, SAMPLING,
         "Draw new rows every so many iterations; 0 turns row sampling off whatever `subsample` "
         "says. LightGBM `bagging_freq`, whose default is 0.", "bagging_freq", high=MANY)
+    data_sample_strategy: str = _row("choice", "bagging", SAMPLING,
+        "How rows are drawn: `bagging` draws `subsample` of them, all with the same chance. `mvs` "
+        "keeps rows with large gradients and some of the others, which count more: at the same "
+        "`subsample` it loses less accuracy. `goss` is LightGBM's rule for that. See variants.md. "
+        "XGBoost `sampling_method`, CatBoost `bootstrap_type`.", "sampling_method bootstrap_type",
+        choices=("bagging", "goss", "mvs"), synonyms={
+            "uniform": "bagging", "Bernoulli": "bagging", "gradient_based": "mvs", "MVS": "mvs",
+            "No": "bagging", None: "bagging"})
+    top_rate: float = _row("float", 0.2, SAMPLING,
+        "Part of the rows, those with the largest gradients, that `goss` keeps.",
+        high=1, only_with={"data_sample_strategy": "goss"})
+    other_rate: float = _row("float", 0.1, SAMPLING,
+        "Part of the rows that `goss` keeps among the others.",
+        high=1, only_with={"data_sample_strategy": "goss"})
+    bagging_by_query: bool = _row("bool", False, SAMPLING,
+        "Draw whole queries instead of rows.", only_with={"data_sample_strategy": "bagging"})
+    pos_bagging_fraction: float = _row("float", 1.0, SAMPLING,
+        "Part of the rows of class 1 each tree is grown on, instead of `subsample`; for two "
+        "classes.", "pos_subsample", high=1, low_open=True,
+        only_with={"data_sample_strategy": "bagging"})
+    neg_bagging_fraction: float = _row("float", 1.0, SAMPLING,
+        "Part of the rows of class 0. With few positives, 0.1 saves time and evens the classes.",
+        "neg_subsample", high=1, low_open=True, only_with={"data_sample_strategy": "bagging"})
     colsample_bytree: float = _row("float", 1.0, SAMPLING,
         "Part of the features each tree may split on. 0.3 to 0.8 helps with many correlated "
         "features and makes trees cheaper. LightGBM `feature_fraction`.",
         "feature_fraction sub_feature rsm", high=1, low_open=True)
+    colsample_bynode: float = _row("float", 1.0, SAMPLING,
+        "Part of a tree's features that each node may split on, drawn anew for every node. "
+        "LightGBM `feature_fraction_bynode`; scikit-learn's `max_features`.",
+        "feature_fraction_bynode sub_feature_bynode max_features", high=1, low_open=True)
+    extra_trees: bool = _row("bool", False, SAMPLING,
+        "Look at one threshold only of each feature at each node, drawn at random: trees that are "
+        "quicker to grow, and less alike. Categories are searched as always. As in LightGBM.",
+        "extra_tree")
+    drop_rate: float = _row("float", 0.1, SAMPLING,
+        "Chance of a tree to be dropped in an iteration of `dart`. XGBoost `rate_drop`.",
+        "rate_drop", high=1, only_with={"boosting_type": "dart"})
+    skip_drop: float = _row("float", 0.5, SAMPLING,
+        "Chance of an iteration of `dart` to drop nothing.",
+        high=1, only_with={"boosting_type": "dart"})
+    max_drop: int = _row("int", 50, SAMPLING,
+        "Most iterations whose trees are dropped at once; 0 and below: no limit.",
+        low=-MANY, high=MANY, only_with={"boosting_type": "dart"})
+    uniform_drop: bool = _row("bool", False, SAMPLING,
+        "Drop all trees with the same chance; False: those with larger weights more often.",
+        only_with={"boosting_type": "dart"})
+    xgboost_dart_mode: bool = _row("bool", False, SAMPLING,
+        "Weights of new and dropped trees as XGBoost has them (`normalize_type=\"tree\"`).",
+        only_with={"boosting_type": "dart"})
+    monotone_constraints: tuple[Any, ...] | None = _row("directions", None, CONSTRAINTS,
+        "1 where predictions may only rise with a feature, -1 where they may only fall, 0 where "
+        "they may do both: for all features in their order, or by name for some. Holds for "
+        "every pair of rows that differ in that feature alone. See constraints.md.",
+        "mc monotone_constraint monotonic_cst", optional=True)
+    monotone_constraints_method: str = _row("choice", "basic", CONSTRAINTS,
+        "`basic` puts both sides of a split apart at the middle of their outputs, for good. "
+        "`intermediate` bounds a leaf by the leaves beside it alone: it fits closer, and takes "
+        "longer, since each split changes the bounds of others. LightGBM's names.",
+        "monotone_constraining_method mc_method", choices=("basic", "intermediate"))
+    interaction_constraints: str | tuple[Any, ...] | None = _row("groups", None, CONSTRAINTS,
+        "Groups of features that may follow each other from the root to a leaf: "
+        "`[[0, 1], [\"age\", \"income\"]]`. Features that no group names are one more group, as "
+        "in scikit-learn. `\"no_interactions\"`: one feature per path, an additive model.",
+        "interaction_cst", optional=True)
+    path_smooth: float = _row("float", 0.0, CONSTRAINTS,
+        "Draws the output of a leaf of n rows towards its parent's, which counts `path_smooth` "
+        "rows: (n * output + path_smooth * parent) / (n + path_smooth). Helps small leaves. As in "
+        "LightGBM.")
+    feature_contri: tuple[float, ...] | None = _row("floats", None, CONSTRAINTS,
+        "What each feature's gains are multiplied by: below 1, the feature is split on less "
+        "readily; 0 never. LightGBM's name.",
+        "feature_contrib fc fp feature_penalty", optional=True)
     max_bin: int = _row("int", 255, BINNING,
         "Most bins a feature's values are sorted into (missing values have their own). Fewer bins "
         "regularise slightly and train faster; 63 is often as accurate. CatBoost `border_count`.",
@@ -232,8 +309,9 @@ class TrainParams:
         "changes the model.", "num_threads num_thread nthread nthreads thread_count",
         low=-MANY, high=MANY, optional=True, synonyms={-1: None, 0: None}, affects_model=False)
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
-        "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
-        "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
+        "`cuda:1` GPU 1; `auto` a GPU, if there is one with room and at least 50,000 rows for it; "
+        "`reference` is slow, plain NumPy, for checking. All give the same model.",
+        "device_type", choices=("cpu", "auto", "cuda", "cuda:0", "reference"), affects_model=False)
     histogram_pool_mb: int | None = _row("int", None, EXECUTION,
         "Memory for histograms in MiB, at most. None: 1024 on the CPU, a quarter of the free "
         "memory on a GPU. With less, more histograms are built again instead of kept. LightGBM "

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.data.sampling import row_sample
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.model.tree import Tree
 from bitgrove.theory.bounds import gamma
@@ -114,7 +113,7 @@ def iteration_sums(booster: Booster, iteration: int) -> list[TreeSums]:
     backend, n_outputs = booster.backend, booster.objective.n_outputs
     gradients = booster.gradients
     assert gradients is not None
-    sample = row_sample(booster.params, iteration)
+    sample = booster.draws.sample(iteration)
     rows = None
     if sample is not None:
         rows = backend.download(backend.select_rows(booster.runs, sample))

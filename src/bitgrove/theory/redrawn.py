@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from bitgrove.backends.reference import ReferenceBackend, output_gradients
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.row_ids import one_run
-from bitgrove.data.sampling import rounding_key, row_sample
+from bitgrove.data.sampling import rounding_key
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import ParameterError
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.params import TrainParams, resolve
+from bitgrove.params import BY_NAME, TrainParams, resolve
 from bitgrove.training.booster import Booster, start_scores
 from bitgrove.training.quantize import QuantizedGradients, quantize
 
@@ -85,6 +85,11 @@ def redrawn_trees(
         raise ParameterError(f"iterations: must lie between 0 and {model.n_iterations - 1}")
     if model.encoder is not None:
         raise ParameterError("model: its categories cannot be measured yet, only numbers")
+    for name in ("boosting_type", "data_sample_strategy"):
+        if model.params[name] != BY_NAME[name].default:
+            raise ParameterError(
+                f"model: trained with {name}={model.params[name]!r}, which cannot be measured yet"
+            )
     booster = Booster(resolve({**model.params, "device": "cpu"}), data, SoloComm())
     params = replace(booster.params, **drawing)
     table = np.column_stack(booster.dataset.columns)
@@ -103,7 +108,7 @@ def redrawn_trees(
 
 
 def _rows_seen(booster: Booster, iteration: int) -> Any:
-    sample = row_sample(booster.params, iteration)
+    sample = booster.draws.sample(iteration)
     if sample is None:
         return slice(None)
     return booster.backend.download(booster.backend.select_rows(booster.runs, sample))

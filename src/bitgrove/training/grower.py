@@ -24,11 +24,12 @@ from bitgrove.backends.base import (
     BinnedMatrix,
     Exchange,
     Frontier,
-    GainRules,
     GrownTree,
     TreeInputs,
     TreeWork,
 )
+from bitgrove.constraints.given import ColumnRules
+from bitgrove.constraints.rules import GainRules
 from bitgrove.distributed.comm import Comm
 from bitgrove.distributed.exchanges import make_exchange
 from bitgrove.params import TrainParams
@@ -44,6 +45,7 @@ class TreeSample(NamedTuple):
 
     rows: Any  # row list on the backend
     allowed: NDArray[np.uint8]  # 1 for each feature
+    key: int = 0  # of what its nodes draw
 
 
 def gain_rules(params: TrainParams, quantized: QuantizedGradients) -> GainRules:
@@ -67,10 +69,17 @@ class Grower:
     """Grows trees on one binned matrix."""
 
     def __init__(
-        self, backend: Backend, matrix: BinnedMatrix, params: TrainParams, comm: Comm, pool_mb: int
+        self,
+        backend: Backend,
+        matrix: BinnedMatrix,
+        params: TrainParams,
+        comm: Comm,
+        pool_mb: int,
+        rules: ColumnRules | None = None,
     ) -> None:
-        self.backend, self.matrix = backend, matrix
+        self.backend, self.matrix, self.rules = backend, matrix, rules
         self.params, self.comm, self.pool_mb = params, comm, pool_mb
+        self._split_rules = None if rules is None else rules.splits
         self.exchange: Exchange | None = None
         if comm.size > 1:
             self.exchange = make_exchange(params, backend, matrix, comm)
@@ -81,11 +90,15 @@ class Grower:
     ) -> tuple[GrownTree, TreeWork]:
         """Grows a tree; n_total is the number of rows on all ranks."""
         separate = quantized.zero_rows > _ZERO_SHARE * n_total
-        rules = gain_rules(self.params, quantized)
-        inputs = TreeInputs(quantized.packed, sample.rows, sample.allowed, rules, separate)
+        gain, mapper = gain_rules(self.params, quantized), self.matrix.mapper
+        inputs = TreeInputs(quantized.packed, sample.rows, sample.allowed, gain, separate)
+        more: dict[str, Any] = {}
+        if self.rules is not None:
+            limits = self.rules.limits_features
+            inputs = inputs._replace(split_rules=self._split_rules, limits_features=limits)
+            more["rules"] = self.rules.of_tree(gain, sample.key, sample.allowed, mapper)
         work = self.backend.start_tree(self._pool_for(widths, n_total), inputs)
-        frontier = self._start_frontier(work, quantized, widths)
-        mapper = self.matrix.mapper
+        frontier = self._start_frontier(work, quantized, widths, more)
         work.grow(frontier, self.params.frontier_alpha, mapper.missing_bin, self.exchange)
         cuts = (mapper.cut_values, mapper.cut_offset, mapper.has_missing)
         grown = GrownTree(**frontier.finish(*cuts, quantized.hess_scale))
@@ -102,7 +115,11 @@ class Grower:
         return self.pool
 
     def _start_frontier(
-        self, work: TreeWork, quantized: QuantizedGradients, widths: WidthPlan
+        self,
+        work: TreeWork,
+        quantized: QuantizedGradients,
+        widths: WidthPlan,
+        more: dict[str, Any],
     ) -> Frontier:
         """A frontier that knows the root's sums."""
         params, scale = self.params, quantized.hess_scale
@@ -113,6 +130,7 @@ class Grower:
             min_child_samples=params.min_child_samples,
             min_child_hess=params.min_child_weight / scale if scale > 0.0 else np.inf,
             widths=widths.limits,
+            **more,
         )
         local = np.array(work.root, dtype=np.int64)
         grad, hess, n_active, n_zero = self.comm.allreduce_sum(local).tolist()

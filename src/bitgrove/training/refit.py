@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bitgrove.arithmetic.fixed_point import unit_exponent
 from bitgrove.arithmetic.selection import float32_of_keys, select
-from bitgrove.backends.base import GrownTree, LeafSums, OutputGradients, TreeWork
+from bitgrove.backends.base import GrownTree, LeafRule, LeafSums, OutputGradients, TreeWork
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.model.tree import Tree
 from bitgrove.training.quantize import QuantizedGradients
@@ -30,13 +30,16 @@ def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> LeafSu
 
 def original_leaf_sums(
     work: TreeWork,
-    quantized: QuantizedGradients,
     gradients: OutputGradients,
+    largest: tuple[float, float],
     n_rows: int,
     comm: Comm,
 ) -> LeafSums:
-    """From the original gradients (hessian None: the count); n_rows are in the tree's leaves."""
-    exponents = [unit_exponent(top, n_rows) for top in quantized.largest]
+    """From the original gradients (hessian None: the count), of which these are the largest.
+
+    n_rows are in the tree's leaves, on all ranks.
+    """
+    exponents = [unit_exponent(top, n_rows) for top in largest]
     if gradients.hess is None:
         exponents[1] = 0
     to_integers = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))
@@ -62,6 +65,41 @@ def residual_quantiles(
         high = np.where(is_exact, ~comm.allreduce_max(~above), low)
     ends = [float32_of_keys(keys).astype(np.float64) for keys in (low, high)]
     return np.asarray(0.5 * ends[0] + 0.5 * ends[1])
+
+
+def smoothed(grown: GrownTree, sums: LeafSums, rule: LeafRule, path_smooth: float) -> F64:
+    """Leaf values drawn towards their parents', which count path_smooth rows."""
+    n_splits = len(grown.feature)
+    # Splits come after their parents, so sums go up from the last one, outputs down from the first.
+    totals = np.zeros((n_splits + len(grown.leaf_rows), 3), dtype=np.int64)
+    leaves = (sums.integers["grad"], sums.integers["hess"], grown.leaf_rows)
+    totals[n_splits:] = np.stack(leaves, axis=1)
+    left, right = (
+        np.where(side >= 0, side, n_splits + ~side) for side in (grown.left, grown.right)
+    )
+    for split in range(n_splits - 1, -1, -1):
+        totals[split] = totals[left[split]] + totals[right[split]]
+    grad, curvature = totals[:, 0] * sums.grad_unit, totals[:, 1] * sums.hess_unit + rule.reg_lambda
+    grad = np.copysign(np.maximum(np.abs(grad) - rule.reg_alpha, 0.0), grad)
+    output = np.divide(-grad, curvature, out=np.zeros(len(grad)), where=curvature > 0.0)
+    weight = totals[:, 2] / path_smooth
+    for split in range(n_splits):
+        for child in (left[split], right[split]):
+            own, parent = output[child] * weight[child], output[split]
+            output[child] = own / (weight[child] + 1.0) + parent / (weight[child] + 1.0)
+    return np.asarray(output[n_splits:] * rule.learning_rate + 0.0)
+
+
+def within_bounds(grown: GrownTree, values: F64, learning_rate: float) -> F64:
+    """Leaf values as near as the bounds allow that the tree was grown with.
+
+    They keep monotone features in order wherever values come from: the integers of the search,
+    the unrounded gradients, quantiles of residuals.
+    """
+    if grown.leaf_lower is None or grown.leaf_upper is None:
+        return values
+    lower, upper = grown.leaf_lower * learning_rate, grown.leaf_upper * learning_rate
+    return np.clip(values, lower, upper) + 0.0  # a zero leaf is +0, never -0
 
 
 def finish_tree(grown: GrownTree, values: F64, hess: F64) -> Tree:

@@ -13,20 +13,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import Gradients, PackedRows, Rounding, Sample, Targets, TreeInputs
+from bitgrove.backends.base import (
+    Gradients,
+    OutputGradients,
+    PackedRows,
+    Rounding,
+    Targets,
+    TreeInputs,
+)
+from bitgrove.backends.core_tree import CoreFrontier
+from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.binning import bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
+from bitgrove.backends.cuda.edges import edge_bytes, find_on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
-from bitgrove.backends.cuda.memory import BYTES_PER_ROW, POOL, address_of
+from bitgrove.backends.cuda.memory import BYTES_PER_ROW, address_of
 from bitgrove.backends.cuda.panel import CudaPanel
+from bitgrove.backends.cuda.transfer import Sender
 from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
 from bitgrove.backends.losses import LossPart, loss_parts
-from bitgrove.data.binning import BinMapper, cut_edges
+from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.distributed.comm import Comm
-from bitgrove.kernels.plans import MAGNITUDES, ROW_TOTALS, ROW_TYPES, records
-from bitgrove.machine.simd import simd_level
-from bitgrove.machine.threads import resolve_threads
+from bitgrove.kernels.plans import (
+    MAGNITUDE_BUCKETS,
+    MAGNITUDES,
+    ROW_TOTALS,
+    ROW_TYPES,
+    records,
+)
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Custom, Objective
 from bitgrove.objectives.metrics import EvalSet
@@ -36,33 +52,56 @@ Array = NDArray[Any]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 _C = _core.constants
+_MOST_BINS = 257  # of a feature, as the histogram pool counts them
 
 
 class CudaBackend:
-    frontier = _core.Frontier
+    frontier = CoreFrontier
 
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)
         self.name = self.device.name
-        self._num_leaves, self._n_jobs = params.num_leaves, params.n_jobs
+        self.device.kernels.prepare(say=params.verbosity >= 1 or params.progress)
+        self._num_leaves = params.num_leaves
         self.pool_mb = max(self.device.free_bytes() >> 22, 1)  # a quarter
+        self._host = CpuBackend(params.n_jobs)
+        self._sender = Sender(self.device, self._host.n_threads)
         self._pool_bytes = (params.histogram_pool_mb or self.pool_mb) << 20
 
-    def find_edges(self, columns: Sequence[Array], max_bin: int) -> list[F64]:
-        return cut_edges(columns, max_bin)  # the sample is on the host
+    @on_device
+    def send_columns(self, columns: Sequence[Any]) -> Sequence[Any]:
+        if not columns or not all(isinstance(column, np.ndarray) for column in columns):
+            return columns
+        n_rows, n_features = len(columns[0]), len(columns)
+        n_bytes = sum(column.nbytes for column in columns) + edge_bytes(n_rows, n_features)
+        n_bytes += self._training_bytes(n_rows, n_features, _MOST_BINS * n_features)
+        if n_bytes > self.device.free_bytes():
+            return columns
+        return self._sender.columns(columns)
 
     @on_device
-    def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> CudaMatrix:
+    def find_edges(
+        self, columns: Sequence[Any], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        # A table that the device has no room for is looked at where it is.
+        if not columns or isinstance(columns[0], np.ndarray):
+            return self._host.find_edges(columns, rows, max_bin)
+        return find_on_device(columns, rows, max_bin, self.device)
+
+    def _training_bytes(self, n_rows: int, n_features: int, n_bins: int) -> int:
+        pool_bytes = min(self._pool_bytes, 2 * self._num_leaves * 16 * n_bins)
+        n_bytes = n_rows * (n_features + BYTES_PER_ROW) + pool_bytes
+        return n_bytes + int(_core.tile_bytes(n_rows, n_features))
+
+    @on_device
+    def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> CudaMatrix:
         memory, n_rows, n_features = self.device.memory, len(columns[0]), len(columns)
-        n_tile_bytes = int(_core.tile_bytes(n_rows, n_features))
-        slot_bytes = 16 * (int(mapper.edge_offset[-1]) + 2 * n_features)
-        pool_bytes = min(self._pool_bytes, 2 * self._num_leaves * slot_bytes)
-        n_bytes = n_tile_bytes + n_rows * (n_features + BYTES_PER_ROW)
-        memory.require(n_bytes + pool_bytes, "training on this data")
-        tiles = memory.zeros(n_tile_bytes, np.uint8)
+        n_bins = int(mapper.edge_offset[-1]) + 2 * n_features
+        n_bytes = self._training_bytes(n_rows, n_features, n_bins)
+        memory.require(n_bytes, "training on this data")
+        tiles = memory.zeros(int(_core.tile_bytes(n_rows, n_features)), np.uint8)
         binned = memory.empty((n_features, n_rows), np.uint8)
-        missing = bin_on_device(columns, mapper, tiles, binned, self.device)
-        POOL.give_back()  # the values that were sent up
+        missing = bin_on_device(columns, mapper, tiles, binned, self.device, self._sender)
         return CudaMatrix(n_rows, mapper, missing, tiles, binned)
 
     @on_device
@@ -108,7 +147,7 @@ class CudaBackend:
         label = targets.label_of(first)
         data = [address_of(a) for a in (scores[first], label, targets.weight)]
         to = [address_of(grad[first]), address_of(None if hess is None else hess[first])]
-        if family == "ranked":
+        if family in ("ranked", "listwise"):  # a block for each query
             file, threads = "ranking", _C["RANK_THREADS"]
             grid = (len(targets.tables[0]) - 1, 1)
             args = (*data, *map(address_of, targets.tables), *self._rank_scratch(n_rows), *to)
@@ -146,9 +185,9 @@ class CudaBackend:
         return keys
 
     def _rank_scratch(self, n_rows: int) -> tuple[int, int]:
-        """Addresses of room for the row and the sums of each rank."""
+        """Addresses of room for the row of each rank, and for sums."""
         order = self.device.memory.scratch("order", n_rows, np.int32)
-        sums = self.device.memory.scratch("rank sums", 2 * n_rows, np.int64)
+        sums = self.device.memory.scratch("rank sums", _C["RANK_SCRATCH"] * n_rows, np.int64)
         return address_of(order), address_of(sums)
 
     @on_device
@@ -172,15 +211,46 @@ class CudaBackend:
         if sample is None:
             rows = device.memory.empty(n_rows, np.int32)
             grid = device.grid(n_rows)
-            device.launch("quantize", "all_rows", grid, address_of(rows), n_rows)
+            device.launch("sampling", "all_rows", grid, address_of(rows), n_rows)
             return rows
         with device.memory.in_use():
             selected = device.memory.empty(n_rows, np.uint8)
             for run in runs:
                 n = run.end - run.begin
-                args = (sample[0], run.first, sample[1], n, address_of(selected, run.begin))
-                device.launch("quantize", "sample_rows", (blocks_of(n), 1), *args)
+                own = [address_of(a, run.begin) for a in (sample.ids, sample.limits)]
+                args = (sample.key, run.first, sample.limit, *own, n)
+                out = address_of(selected, run.begin)
+                device.launch("sampling", "sample_rows", (blocks_of(n), 1), *args, out)
             return device.cupy.flatnonzero(selected).astype(np.int32)
+
+    @on_device
+    def count_importance(self, grad: Any, hess: Any, hess_share: float) -> I64:
+        device, n_rows = self.device, len(grad)
+        (counts,) = device.mailbox.send(np.zeros(MAGNITUDE_BUCKETS, dtype=np.int64))
+        data = (address_of(grad), address_of(hess), float(hess_share), n_rows, counts)
+        device.launch("sampling", "count_importance", device.grid(n_rows), *data)
+        return device.mailbox.fetch(counts, (MAGNITUDE_BUCKETS,), np.int64)
+
+    @on_device
+    def keep_rows(self, grad: Any, hess: Any, rule: KeepRule, runs: RowRuns) -> OutputGradients:
+        device = self.device
+        kept_grad, kept_hess = (device.memory.empty(len(grad), np.float32) for _ in range(2))
+        (found_at,) = device.mailbox.send(records(MAGNITUDES, 1))
+        for run in runs:
+            n_rows, first = run.end - run.begin, run.begin
+            data = (address_of(grad, first), address_of(hess, first))
+            how = (*map(float, rule[:4]), rule.key, run.first, n_rows)
+            out = (address_of(kept_grad, first), address_of(kept_hess, first), found_at)
+            device.launch("sampling", "keep_rows", device.grid(n_rows), *data, *how, *out)
+        magnitudes = device.mailbox.fetch(found_at, (1,), MAGNITUDES)[0]
+        return OutputGradients(kept_grad, kept_hess, magnitudes)
+
+    @on_device
+    def fade(self, scores: Any, start: Any, keep: float) -> None:
+        """Three operations of CuPy: one alone could be contracted to other bits."""
+        scores -= start
+        scores *= keep
+        scores += start
 
     @on_device
     def new_pool(self, matrix: CudaMatrix, n_slots: int, half_bits: int) -> CudaPool:
@@ -196,5 +266,5 @@ class CudaBackend:
 
     @on_device
     def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> CudaPanel:
-        how = (resolve_threads(self._n_jobs), simd_level())
+        how = (self._host.n_threads, self._host.simd)
         return CudaPanel(self.device, sets, comm, how)

@@ -1,8 +1,8 @@
 """Values to bins on the GPU, from columns on the host or on the device.
 
 Receives columns (views of one table, or each on its own) and a BinMapper; fills the tiles and the
-columns of a CudaMatrix. Host columns that are views of one row-major table are sent as blocks of
-whole rows, others one by one; device columns are read where they are.
+columns of a CudaMatrix. Device columns are read where they are; host columns are sent block by
+block, and a block is binned while the next ones are under way.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.backends.cuda.device import Device
+from bitgrove.backends.cuda.edges import device_columns
+from bitgrove.backends.cuda.memory import address_of
+from bitgrove.backends.cuda.transfer import BLOCK_BYTES, Sender, rectangles
 from bitgrove.data.binning import BinMapper
+from bitgrove.kernels.plans import DEVICE_COLUMN, Records
 
-Array = NDArray[Any]
 _BIN_ROWS: int = _core.constants["BIN_ROWS"]
-_CHUNK_BYTES = 256 << 20
+_MOST_FEATURES = 65535  # the limit of a grid's second axis
 
 
 def bin_on_device(
@@ -28,50 +31,38 @@ def bin_on_device(
     tiles: Any,
     binned: Any,
     device: Device,
+    sender: Sender,
 ) -> NDArray[np.uint8]:
     """Fills tiles and binned; returns whether each feature has a missing value."""
     memory, (n_features, n_rows) = device.memory, binned.shape
     values, offset = memory.upload(mapper.edge_values), memory.upload(mapper.edge_offset)
     missing = memory.zeros(n_features, np.int32)
-    edges = (values.data.ptr, offset.data.ptr)
-    out = (tiles.data.ptr, binned.data.ptr, n_rows, n_features, n_rows, missing.data.ptr)
+    edges = (address_of(values), address_of(offset))
+    sizes = (n_rows, n_features, n_rows)
+    out = (address_of(tiles), address_of(binned), *sizes, address_of(missing))
 
-    def run(block: Any, strides: tuple[int, int], first_row: int, first_feature: int) -> None:
-        """Bins a block of values on the device; strides of rows and features, in elements."""
-        n, n_here = block.shape
-        kernel = "bin_float64" if block.dtype == np.float64 else "bin_float32"
-        where = (block.data.ptr, *strides, n, first_row, first_feature)
-        grid = (-(-n // _BIN_ROWS), n_here)
-        device.launch("binning", kernel, grid, *where, *edges, *out)
+    def run(sources: Records, dtype: Any, rows: slice) -> None:
+        """Bins the values of some columns, which are those of the given rows."""
+        kernel = "bin_float64" if dtype == np.float64 else "bin_float32"
+        (sources_at,) = device.mailbox.send(sources)
+        n = rows.stop - rows.start
+        for first in range(0, len(sources), _MOST_FEATURES):
+            grid = (-(-n // _BIN_ROWS), min(len(sources) - first, _MOST_FEATURES))
+            where = (sources_at + first * DEVICE_COLUMN.itemsize, n, rows.start)
+            device.launch("binning", kernel, grid, *where, *edges, *out)
 
-    table = _row_major_table(columns)
-    if table is not None and n_features <= 65535:  # the limit of a grid's second axis
-        step = max(1, _CHUNK_BYTES // (n_features * table.itemsize))
-        for first in range(0, n_rows, step):
-            block = memory.upload(np.ascontiguousarray(table[first : first + step]))
-            run(block, (n_features, 1), first, 0)
-    else:
-        for feature, column in enumerate(columns):
-            on_device = hasattr(column, "__cuda_array_interface__")
-            block = column if on_device else memory.upload(np.ascontiguousarray(column))
-            run(block[:, None], (block.strides[0] // block.itemsize, 0), 0, feature)
+    on_host: list[int] = []
+    here: dict[Any, list[int]] = {np.dtype(np.float32): [], np.dtype(np.float64): []}
+    for f, column in enumerate(columns):
+        (on_host if isinstance(column, np.ndarray) else here[column.dtype]).append(f)
+    for dtype, features in here.items():
+        if features:
+            run(device_columns(columns, features), dtype, slice(0, n_rows))
+    if on_host:
+        room = memory.empty(BLOCK_BYTES, np.uint8)
+        for part in rectangles([columns[f] for f in on_host]):
+            for block in sender.blocks(part.table, address_of(room), one_room=True):
+                sources, rows = part.columns(block)
+                sources["feature"] = np.array(on_host)[sources["feature"]]
+                run(sources, part.table.dtype, rows)
     return np.asarray(missing.get() != 0).astype(np.uint8)
-
-
-def _row_major_table(columns: Sequence[Any]) -> Array | None:
-    """The host table (n_rows, n_features) that these columns are views of, if there is one."""
-    first = columns[0]
-    if not all(isinstance(column, np.ndarray) for column in columns):
-        return None
-    places = [int(column.__array_interface__["data"][0]) for column in columns]
-    width = len(columns) * first.itemsize
-    in_rows = first.strides[0] >= width and all(
-        column.dtype == first.dtype
-        and column.strides == first.strides
-        and place == places[0] + feature * first.itemsize
-        for feature, (column, place) in enumerate(zip(columns, places, strict=True))
-    )
-    if not in_rows:
-        return None
-    strides = (first.strides[0], first.itemsize)
-    return np.lib.stride_tricks.as_strided(first, (len(first), len(columns)), strides)

@@ -19,6 +19,7 @@ from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
 from bitgrove.backends.cuda.memory import PinnedMemory, address_of
 from bitgrove.backends.host_slots import HostSlots
+from bitgrove.constraints.rules import SplitRules
 from bitgrove.kernels.plans import (
     BUILD,
     DIVISION,
@@ -58,9 +59,11 @@ class CudaPool:
         tree.stream, tree.n_processors = device.stream, device.n_processors
         tree.pool, tree.wide = address_of(self.storage), self.half_bits == 64
         tree.n_slots = n_slots
+        self._n_nodes, self._has_room = max(n_slots, num_leaves), False
         self._add_matrix(tree.matrix)
-        self._add_buffers(tree.buffers, max(n_slots, num_leaves))
+        self._add_buffers(tree.buffers)
         self._add_kernels(tree.kernels)
+        self._rules: SplitRules | None = None
 
     def _add_matrix(self, bins: Any) -> None:
         matrix, mapper, upload = self.matrix, self.matrix.mapper, self.device.memory.upload
@@ -71,14 +74,12 @@ class CudaPool:
         bins.n_rows, bins.n_features = matrix.n_rows, mapper.n_features
         bins.n_bins = int(mapper.bin_offset[-1])
 
-    def _add_buffers(self, buffers: Any, n_nodes: int) -> None:
+    def _add_buffers(self, buffers: Any) -> None:
         """Room for rounds of at most n_nodes nodes, and what they share."""
-        memory, n_rows = self.device.memory, self.matrix.n_rows
+        memory, n_rows, n_nodes = self.device.memory, self.matrix.n_rows, self._n_nodes
         n_blocks = n_rows // _C["PARTITION_ROWS"] + n_nodes
         n_found = n_nodes * -(-self.matrix.mapper.n_features // _C["FEATURES_PER_BLOCK"])
-        plan_bytes = n_nodes * _PLAN_BYTES_PER_NODE + _PLAN_PADDING
         self._buffers = {
-            "plan": memory.zeros(plan_bytes, np.uint8),
             "rows": memory.zeros(n_rows, np.int32),
             "counts": memory.zeros(n_blocks, np.int64),
             "progress": memory.zeros(n_nodes, np.uint64),
@@ -87,13 +88,27 @@ class CudaPool:
         }
         for name, array in self._buffers.items():
             setattr(buffers, name, address_of(array))
-        buffers.n_nodes, buffers.plan_bytes = n_nodes, plan_bytes
-        left_bytes = -(-n_nodes // 2) * 16
+        buffers.n_nodes = n_nodes
+        self._add_plan(buffers, n_nodes * _PLAN_BYTES_PER_NODE + _PLAN_PADDING)
+
+    def _add_plan(self, buffers: Any, plan_bytes: int) -> None:
+        """Room for what a round sends, and for what it brings back."""
+        n_nodes, left_bytes = self._n_nodes, -(-self._n_nodes // 2) * 16
+        plan_bytes = -(-plan_bytes // 16) * 16  # records follow it
+        self._plan = self.device.memory.zeros(plan_bytes, np.uint8)
+        buffers.plan, buffers.plan_bytes = address_of(self._plan), plan_bytes
         self._pinned = PinnedMemory(self.device.cupy)
         n_bytes = plan_bytes + left_bytes + n_nodes * SPLIT_INFO.itemsize
         buffers.host_plan = self._pinned.at_least(n_bytes)
         buffers.host_left = buffers.host_plan + plan_bytes
         buffers.host_splits = buffers.host_left + left_bytes
+
+    def make_room_for_features(self) -> None:
+        """For plans in which each node has a row of allowed features."""
+        if not self._has_room:
+            row_bytes = _PLAN_BYTES_PER_NODE + self.matrix.mapper.n_features
+            self._add_plan(self.tree.buffers, self._n_nodes * row_bytes + _PLAN_PADDING)
+            self._has_room = True
 
     def _add_kernels(self, kernels: Any) -> None:
         get, threads = self.device.kernels.get, _C["THREADS"]
@@ -101,8 +116,25 @@ class CudaPool:
             setattr(kernels, name, get("partition", name, _C["PARTITION_THREADS"]))
         kernels.clear = get("histogram", "clear_slots", threads)
         kernels.subtract = get("histogram", "subtract_slots", threads)
+        self._use_search("split")
+
+    def _use_search(self, file: str) -> None:
         find = "find_level_splits" if self.matrix.mapper.category_features else "find_splits"
-        kernels.find = get("split", f"{find}_{self.half_bits}", threads)
+        kernel = self.device.kernels.get(file, f"{find}_{self.half_bits}", _C["THREADS"])
+        self.tree.kernels.find = kernel
+
+    def use_rules(self, rules: SplitRules | None) -> None:
+        """The kernel that keeps a training's rules, and their arrays on the device."""
+        if rules is self._rules:
+            return
+        self._rules, known = rules, _core.DeviceRules()
+        if rules is not None:
+            arrays = (rules.direction, rules.contribution)
+            self._rule_arrays = tuple(self.device.memory.upload(array) for array in arrays)
+            known.direction, known.contribution = map(address_of, self._rule_arrays)
+            known.path_smooth, known.extra_trees = rules.path_smooth, int(rules.extra_trees)
+        self.tree.split_rules = known
+        self._use_search("split" if rules is None else "ruled_split")
 
     def use_packed(self, packed: Any) -> None:
         """The packed rows of a tree, and the kernels for their width."""
@@ -154,15 +186,18 @@ class CudaTreeWork(CoreTree):
         packed, rows = inputs.packed, inputs.rows
         sums = packed.totals if len(rows) == pool.matrix.n_rows else self._row_sums()
         self.root = RootSums(int(sums["grad"][0]), int(sums["hess"][0]), len(rows), 0)
-        self._verbs = self._verbs_on(pool, inputs.allowed)
+        self._verbs = self._verbs_on(pool, inputs.limits_features)
 
     def _here(self) -> AbstractContextManager[None]:
         return nullcontext() if self.device.is_current() else self.device.in_use()
 
-    def _verbs_on(self, pool: Any, allowed: NDArray[np.uint8]) -> _core.CudaTree:
+    def _verbs_on(self, pool: Any, by_node: bool) -> _core.CudaTree:
         """A copy of its own: the pool's next tree must not move this one's rows."""
-        self._allowed = pool.allow(allowed)
+        self._allowed = pool.allow(self._inputs.allowed)
         pool.use_packed(self._inputs.packed.values)
+        pool.use_rules(self._inputs.split_rules)
+        if by_node:
+            pool.make_room_for_features()
         tree: _core.CudaTree = pool.tree.copy()
         tree.rows, tree.n_listed = address_of(self._inputs.rows), len(self._inputs.rows)
         tree.allowed = address_of(self._allowed)

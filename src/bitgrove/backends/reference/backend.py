@@ -15,19 +15,20 @@ from bitgrove.arithmetic.exact_math import numpy_to_gradient, row_hash
 from bitgrove.arithmetic.selection import float32_keys
 from bitgrove.backends.base import (
     Gradients,
+    OutputGradients,
     PackedRows,
     Rounding,
-    Sample,
     Targets,
     TreeInputs,
 )
-from bitgrove.backends.host_gradients import host_gradients
+from bitgrove.backends.host_gradients import bucket_counts, host_gradients, output_gradients
 from bitgrove.backends.panel import HostPanel
 from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.backends.reference.edges import find_edges
 from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, ReferenceTree
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns, row_ids
+from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS, records
 from bitgrove.model.tree import Tree
@@ -45,8 +46,14 @@ class ReferenceBackend:
     pool_mb = 1024
     frontier = BestFirst
 
-    def find_edges(self, columns: Sequence[Array], max_bin: int) -> list[F64]:
-        return [find_edges(column, max_bin) for column in columns]
+    def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
+        return columns
+
+    def find_edges(
+        self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int
+    ) -> list[F64]:
+        sampled = columns if rows is None else [column[rows] for column in columns]
+        return [find_edges(column, max_bin) for column in sampled]
 
     def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> ReferenceMatrix:
         bins = np.empty((len(columns), len(columns[0])), dtype=np.uint8)
@@ -99,8 +106,26 @@ class ReferenceBackend:
         rows = np.arange(runs[-1].end, dtype=np.int32)
         if sample is None:
             return rows
-        key, threshold = sample
-        return rows[row_hash(key, row_ids(runs)) < np.uint64(threshold)]
+        ids = row_ids(runs) if sample.ids is None else sample.ids
+        limits = np.uint64(sample.limit) if sample.limits is None else sample.limits
+        return rows[row_hash(sample.key, ids) < limits]
+
+    def count_importance(self, grad: Array, hess: Array | None, hess_share: float) -> I64:
+        return bucket_counts(numpy_to_gradient(_sizes(grad, hess, hess_share)))
+
+    def keep_rows(
+        self, grad: Array, hess: Array | None, rule: KeepRule, runs: RowRuns
+    ) -> OutputGradients:
+        sizes = _sizes(grad, hess, rule.hess_share)
+        chance = np.where(sizes >= rule.whole, 1.0, rule.base + rule.slope * sizes)
+        noise = row_hash(rule.key, row_ids(runs)) >> np.uint64(11)
+        kept = (sizes >= rule.whole) | (noise.astype(np.float64) * 2.0**-53 < chance)
+        weight = np.divide(1.0, np.minimum(chance, 1.0), out=np.zeros_like(sizes), where=kept)
+        sides = (grad, _ones(grad, hess))
+        return output_gradients(*(numpy_to_gradient(v.astype(np.float64) * weight) for v in sides))
+
+    def fade(self, scores: F64, start: F64, keep: float) -> None:
+        scores[:] = start + (scores - start) * keep
 
     def new_pool(self, matrix: ReferenceMatrix, n_slots: int, half_bits: int) -> ReferencePool:
         n_bins = int(matrix.mapper.bin_offset[-1])
@@ -115,6 +140,15 @@ class ReferenceBackend:
 
     def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> HostPanel:
         return HostPanel(sets, comm, self.download)
+
+
+def _ones(grad: Array, hess: Array | None) -> Array:
+    return np.ones(len(grad)) if hess is None else hess
+
+
+def _sizes(grad: Array, hess: Array | None, hess_share: float) -> F64:
+    g, h = grad.astype(np.float64), _ones(grad, hess).astype(np.float64)
+    return np.sqrt(g * g + hess_share * (h * h))
 
 
 def _round(x: F64, noise: NDArray[np.uint64], limit: float) -> I64:

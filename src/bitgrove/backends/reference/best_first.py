@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends.reference.levels import bin_set
+from bitgrove.backends.reference.node_rules import NodeRules
+from bitgrove.constraints.rules import TreeRules
 from bitgrove.kernels.plans import (
     BUILD,
     DIVISION,
@@ -40,12 +42,14 @@ class Node:
     hess: int
     split: Any = None  # a SplitInfo, once it was searched and has one
     children: tuple[Node, Node] | None = None
+    ruled: Any = None  # what the training's rules mean for it, if there are some
 
 
 class SearchPlan(NamedTuple):
     builds: Records
     subtractions: Records  # none
     nodes: Records
+    allowed: NDArray[np.uint8] | None = None
 
 
 class BestFirst:
@@ -60,11 +64,13 @@ class BestFirst:
         min_child_samples: float,
         min_child_hess: float,
         widths: Any,
+        rules: TreeRules | None = None,
     ) -> None:
-        self.num_leaves, self.max_depth = num_leaves, max_depth
+        self.n_slots, self.num_leaves, self.max_depth = n_slots, num_leaves, max_depth
         self.min_child_samples, self.min_child_hess = min_child_samples, min_child_hess
+        self._rules = None if rules is None else NodeRules(rules)
         self.taken: list[Node] = []
-        self._waiting: list[Node] = []  # leaves with a split, in the order they were found
+        self._leaves: list[Node] = []  # in the order they were found
         self._new: list[Node] = []
         self._n_built = 0
 
@@ -72,7 +78,9 @@ class BestFirst:
         self, *, grad: int, hess: int, all_rows: tuple[int, int], local_rows: tuple[int, int]
     ) -> None:
         self.root = Node(0, sum(local_rows), sum(all_rows), 0, grad, hess)
-        self._new = [self.root]
+        if self._rules is not None:
+            self.root.ruled = self._rules.start(self.root)
+        self._new, self._leaves = [self.root], [self.root]
 
     def least_hess(self, node: Node) -> float:
         """Of a child: by weight, and by samples as a share of the node's hessian."""
@@ -85,8 +93,8 @@ class BestFirst:
         return not deep and float(node.hess) >= 2.0 * self.least_hess(node)
 
     def next_search(self) -> SearchPlan | None:
-        self._searched = [node for node in self._new if self._can_split(node)]
-        self._new = []
+        open_nodes = [node for node in self._new if self._can_split(node)]
+        self._searched, self._new = open_nodes[: self.n_slots], open_nodes[self.n_slots :]
         if not self._searched:
             return None
         n = len(self._searched)
@@ -105,21 +113,34 @@ class BestFirst:
                 hess=[float(node.hess) for node in self._searched],
                 min_hess=[self.least_hess(node) for node in self._searched],
                 hess_per_row=[float(n.hess) / float(max(n.n_rows, 1)) for n in self._searched],
+                **self._ruled_fields(),
             ),
+            self._allowed(),
         )  # fmt: skip
+
+    def _ruled_fields(self) -> dict[str, Any]:
+        if self._rules is None:
+            return {}
+        names = ("lower", "upper", "output", "key")
+        return {name: [getattr(node.ruled, name) for node in self._searched] for name in names}
+
+    def _allowed(self) -> NDArray[np.uint8] | None:
+        if self._rules is None or not self._rules.limits_features:
+            return None
+        return np.stack([self._rules.allowed(node.ruled) for node in self._searched])
 
     def record(self, found: Records) -> None:
         for node, split in zip(self._searched, found, strict=True):
             if split["gain"] > 0.0:
                 node.split = split.copy()
-                self._waiting.append(node)
 
     def next_batch(self, alpha: float, missing_bin: I64) -> Records:
         """The division of the best leaf; none when the tree is done."""
-        if not self._waiting or len(self.taken) == self.num_leaves - 1:
+        waiting = [leaf for leaf in self._leaves if leaf.split is not None]
+        if not waiting or len(self.taken) == self.num_leaves - 1:
             return records(DIVISION, 0)
-        best = max(self._waiting, key=lambda node: node.split["gain"])  # the first of equals
-        self._waiting.remove(best)
+        best = max(waiting, key=lambda node: node.split["gain"])  # the first of equals
+        self._leaves.remove(best)
         self.taken.append(best)
         feature = int(best.split["feature"])
         return records(
@@ -139,6 +160,12 @@ class BestFirst:
         )
         node.children = (left, right)
         self._new = [left, right]
+        if self._rules is not None:
+            moved = self._rules.divide(node, left, right)
+            self._new += [leaf for leaf in self._leaves if leaf.ruled in moved]
+        for leaf in self._new:
+            leaf.split = None
+        self._leaves += [left, right]
 
     def finish(
         self, cut_values: F64, cut_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
@@ -178,7 +205,14 @@ class BestFirst:
             "leaf_sums": np.array(sums, dtype=GRADIENT_SUMS),
             "n_rounds": len(self.taken) + 1,
             "widths_used": [0, 0, 0, self._n_built],
+            **self._bounds_of(leaves),
         }
+
+    def _bounds_of(self, leaves: list[Node]) -> dict[str, F64]:
+        if self._rules is None:
+            return {}
+        bounds = np.array([self._rules.leaf_bounds(leaf.ruled) for leaf in leaves])
+        return {"leaf_lower": bounds[:, 0].copy(), "leaf_upper": bounds[:, 1].copy()}
 
 
 def _left_bins(

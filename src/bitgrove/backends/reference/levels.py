@@ -12,26 +12,25 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import GainRules
-from bitgrove.backends.reference.gain import split_gains
+from bitgrove.backends.reference.gain import FeatureGain
+from bitgrove.constraints.rules import GainRules
 from bitgrove.kernels.plans import SUBSET, Records
 
 I64 = NDArray[np.int64]
 
 
-def search_levels(
-    bins: I64, feature: int, has_missing: bool, node: np.void, rules: GainRules, best: Records
-) -> None:
+def search_levels(bins: I64, has_missing: bool, gain: FeatureGain, best: Records) -> None:
     """Updates best if a subset of this feature's levels is better; ties keep the earlier one."""
+    rules = gain.rules
     onehot = len(bins) <= rules.max_cat_to_onehot
-    subsets = _single_levels(bins) if onehot else _runs(bins, node, rules)
+    subsets = _single_levels(bins) if onehot else _runs(bins, gain.node, rules)
     for subset in subsets:
         left = bins[subset].sum(axis=0)
-        gain = split_gains(left[None, :], node, rules, 0.0 if onehot else rules.cat_l2)[0]
-        if gain > best["gain"][0]:
+        found = gain.of(left[None, :], 0.0 if onehot else rules.cat_l2)[0]
+        if found > best["gain"][0]:
             missing_left = has_missing and len(bins) - 1 in subset
             words = bin_set(subset)
-            best[0] = (gain, left[0], left[1], feature, SUBSET, missing_left, 0, words)
+            best[0] = (found, left[0], left[1], gain.feature, SUBSET, missing_left, 0, words)
 
 
 def bin_set(members: list[int]) -> NDArray[np.uint64]:

@@ -8,26 +8,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import GainRules
-from bitgrove.backends.reference.gain import split_gains
+from bitgrove.backends.reference.gain import FeatureGain
 from bitgrove.kernels.plans import Records
 
 I64 = NDArray[np.int64]
 _NO_SET = (0, 0, 0, 0)
 
 
-def search_feature(
-    bins: I64, feature: int, has_missing: bool, node: np.void, rules: GainRules, best: Records
-) -> None:
+def search_feature(bins: I64, has_missing: bool, gain: FeatureGain, best: Records) -> None:
     """Updates best if this feature has a better split; ties keep the earlier one."""
     n_values = len(bins) - int(has_missing)
     left = np.cumsum(bins[:n_values], axis=0)
     candidates = [(left if has_missing else left[:-1], not has_missing)]
     if has_missing:
         candidates.insert(0, (left[:-1] + bins[n_values], True))
+    drawn = gain.drawn_cut(n_values - int(not has_missing))
     options = []
     for order, (sums, default_left) in enumerate(candidates):
-        gains = split_gains(sums, node, rules)
+        gains = gain.of(sums)
+        if drawn is not None:
+            gains = np.where(np.arange(len(gains)) == drawn, gains, -np.inf)
         if len(gains):
             b = int(np.argmax(gains))
             options.append((-gains[b], b, order, default_left, sums[b]))
@@ -35,4 +35,4 @@ def search_feature(
         return
     negative_gain, b, _, default_left, sums = min(options, key=lambda option: option[:3])
     if -negative_gain > best["gain"][0]:
-        best[0] = (-negative_gain, sums[0], sums[1], feature, b, default_left, 0, _NO_SET)
+        best[0] = (-negative_gain, sums[0], sums[1], gain.feature, b, default_left, 0, _NO_SET)

@@ -18,7 +18,7 @@ from bitgrove.backends.base import (
     TreeWork,
 )
 from bitgrove.backends.host_slots import HostSlots
-from bitgrove.backends.reference.gain import leaf_score
+from bitgrove.backends.reference.gain import FeatureGain
 from bitgrove.backends.reference.levels import in_set, search_levels
 from bitgrove.backends.reference.search import search_feature
 from bitgrove.data.binning import BinMapper
@@ -94,9 +94,10 @@ class ReferenceTree(TreeWork):
         for step in plan.builds:
             self._build(self._rows[step["begin"] : step["end"]], step["slot"])
         if exchange is None:
-            return self.find(plan.nodes, (0, self.pool.matrix.mapper.n_features))
+            everything = (0, self.pool.matrix.mapper.n_features)
+            return self.find(plan.nodes, everything, allowed=plan.allowed)
         exchange.sum_built(self.pool, plan.builds)
-        return exchange.choose(plan.nodes, self)
+        return exchange.choose(plan, self)
 
     def _build(self, rows: Array, slot: int) -> None:
         mapper, bins, sums = self.pool.matrix.mapper, self.pool.matrix.bins, self.pool.storage[slot]
@@ -114,19 +115,20 @@ class ReferenceTree(TreeWork):
         allowed: NDArray[np.uint8] | None = None,
     ) -> Records:
         pool = self.pool if pool is None else pool
-        allowed = self._inputs.allowed if allowed is None else allowed
-        mapper, rules, found = pool.matrix.mapper, self._inputs.rules, no_splits(len(nodes))
+        if allowed is None:
+            allowed = np.broadcast_to(self._inputs.allowed, (len(nodes), len(self._inputs.allowed)))
+        mapper, inputs, found = pool.matrix.mapper, self._inputs, no_splits(len(nodes))
         for i, node in enumerate(nodes):
             for f in range(*features):
-                if allowed[f]:
+                if allowed[i, f]:
                     bins = pool.storage[
                         node["slot"], mapper.bin_offset[f] : mapper.bin_offset[f + 1]
                     ]
-                    has_missing = bool(mapper.has_missing[f])
+                    gain = FeatureGain(f, node, inputs.rules, inputs.split_rules)
                     search = search_levels if mapper.categorical[f] else search_feature
-                    search(bins, f, has_missing, node, rules, found[i : i + 1])
-            parent = leaf_score(node["grad"], node["hess"], rules)
-            if not found["gain"][i] > max(parent * _GAIN_NOISE, rules.min_gain):
+                    search(bins, bool(mapper.has_missing[f]), gain, found[i : i + 1])
+            parent = FeatureGain(0, node, inputs.rules, inputs.split_rules).parent_score
+            if not found["gain"][i] > max(parent * _GAIN_NOISE, inputs.rules.min_gain):
                 found[i] = no_splits(1)[0]
         return found
 

@@ -26,10 +26,13 @@ Bundle = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What the client knows of a partition. values: distinct labels, where they are asked for."""
+    """What the client knows of a partition.
+
+    values, counts: its distinct labels and their rows, where they are asked for."""
 
     n_rows: int
     values: NDArray[Any] | None
+    counts: NDArray[np.int64] | None
     queries: NDArray[Any] | None
 
 

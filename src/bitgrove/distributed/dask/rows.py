@@ -28,14 +28,16 @@ def facts_of(with_classes: bool, bundle: Bundle, position: int) -> Facts:
         check_consistent_length(*per_row)
         n_rows = bundle["X"].shape[0]
         if n_rows == 0:
-            return Facts(0, None, None)
-        values, weight = None, bundle.get("sample_weight")
+            return Facts(0, None, None, None)
+        values, counts, weight = None, None, bundle.get("sample_weight")
         if with_classes:
             target = column_or_1d(bundle["y"])
-            values = np.unique(target if weight is None else target[column_or_1d(weight) > 0])
+            seen = target if weight is None else target[column_or_1d(weight) > 0]
+            values, counts = np.unique(seen, return_counts=True)
         return Facts(
             n_rows,
             values,
+            counts,
             np.unique(column_or_1d(bundle["qid"])) if "qid" in bundle else None,
         )
 
@@ -47,6 +49,15 @@ def learn_classes(parts: Sequence[Part]) -> NDArray[Any]:
     if len({found.dtype.kind in _TEXT for found in values}) > 1:
         raise DataError("y holds text in some partitions and numbers in others")
     return np.unique(np.concatenate(values))
+
+
+def count_classes(parts: Sequence[Part], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """The rows of each class in all partitions."""
+    total = np.zeros(len(classes), dtype=np.int64)
+    for part in parts:
+        if part.facts.values is not None and part.facts.counts is not None:
+            np.add.at(total, np.searchsorted(classes, part.facts.values), part.facts.counts)
+    return total
 
 
 def check_queries(parts: Sequence[Part]) -> None:
@@ -64,7 +75,7 @@ def check_queries(parts: Sequence[Part]) -> None:
 def to_dataset(local: Any, names: list[str], bundle: Bundle) -> Dataset:
     """One partition, checked and encoded by the ordinary estimator, which knows the classes."""
     target, weight = bundle["y"], bundle.get("sample_weight")
-    if weight is not None and hasattr(local, "classes_"):
+    if weight is not None and np.ndim(getattr(local, "classes_", 0)) == 1:
         # Rows without weight count as absent; their label may be none of the classes.
         target = np.where(column_or_1d(weight) > 0, column_or_1d(target), local.classes_[0])
     queries = None

@@ -39,13 +39,15 @@ _GRACE = 5.0  # seconds for the other ranks to end after a failure
 class Job:
     """What every rank needs besides its rows.
 
-    dataset_of: checks and encodes one bundle. how: further arguments of train(). valid: which of
-    the tables each validation set is; 0 is the training set itself.
+    dataset_of: checks and encodes one bundle. prepared: what becomes of the shard that is trained
+    on. how: further arguments of train(). valid: which of the tables each validation set is; 0 is
+    the training set itself.
     """
 
     params: TrainParams
     feature_names: list[str]
     dataset_of: Callable[[Bundle], Dataset]
+    prepared: Callable[[Dataset], Dataset]
     how: dict[str, Any]
     valid: Sequence[int] = ()
 
@@ -101,6 +103,7 @@ def train_rank(
                 make_shard(bundles, positions, job.dataset_of, job.feature_names)
                 for bundles, positions in tables
             ]
+            shards[0] = job.prepared(shards[0])
         comm.meet()
         if rank == 0 and (params.progress or params.verbosity >= 1):
             callbacks.append(partial(_report, training))

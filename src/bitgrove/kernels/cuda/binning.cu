@@ -14,15 +14,14 @@ struct Binned {
   int64_t n_rows, n_features, column_stride;
 };
 
-// Rows [first_row, first_row + n) of features [first_feature, first_feature + gridDim.y); strides
-// in elements.
+// The n values of each column are those of the rows [first_row, first_row + n).
 template <class Real>
-__device__ void bin_values(const Real* values, int64_t row_stride, int64_t feature_stride,
-                           int64_t n, int64_t first_row, int64_t first_feature,
+__device__ void bin_values(const DeviceColumn* columns, int64_t n, int64_t first_row,
                            const double* edge_values, const int64_t* edge_offset, const Binned& out,
                            int32_t* any_missing) {
   __shared__ double edges[BINS_PER_FEATURE];
-  const int64_t feature = first_feature + blockIdx.y;
+  const DeviceColumn source = columns[blockIdx.y];
+  const int64_t feature = source.feature;
   const int64_t first_edge = edge_offset[feature];
   const int n_edges = static_cast<int>(edge_offset[feature + 1] - first_edge);
   for (int e = threadIdx.x; e < BINS_PER_FEATURE; e += THREADS)
@@ -34,12 +33,12 @@ __device__ void bin_values(const Real* values, int64_t row_stride, int64_t featu
   const int64_t stride = TileView::stride_of(tile, n_features);
   uint8_t* tile_rows = out.tiles + TileView::offset_of(tile, out.n_rows) + feature % TILE_FEATURES;
   uint8_t* column = out.columns + feature * out.column_stride;
-  const Real* mine = values + blockIdx.y * feature_stride;
+  const Real* values = reinterpret_cast<const Real*>(source.address);
   for (int k = 0; k < ROWS_PER_THREAD; ++k) {
     const int64_t i =
         (static_cast<int64_t>(blockIdx.x) * ROWS_PER_THREAD + k) * THREADS + threadIdx.x;
     if (i >= n) return;
-    const double x = widen(mine[i * row_stride]);
+    const double x = widen(values[i * source.stride]);
     const bool is_missing = x != x;
     if (is_missing) any_missing[feature] = 1;
     const uint8_t bin = static_cast<uint8_t>(is_missing ? n_edges + 1 : count_below(edges, x));
@@ -52,15 +51,13 @@ __device__ void bin_values(const Real* values, int64_t row_stride, int64_t featu
 
 using namespace bitgrove;
 
-#define BIN_KERNEL(NAME, REAL)                                                                     \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                            \
-      NAME(const REAL* values, int64_t row_stride, int64_t feature_stride, int64_t n,              \
-           int64_t first_row, int64_t first_feature, const double* edge_values,                    \
-           const int64_t* edge_offset, uint8_t* tiles, uint8_t* columns, int64_t n_rows,           \
-           int64_t n_features, int64_t column_stride, int32_t* any_missing) {                      \
-    bin_values<REAL>(values, row_stride, feature_stride, n, first_row, first_feature, edge_values, \
-                     edge_offset, Binned{tiles, columns, n_rows, n_features, column_stride},       \
-                     any_missing);                                                                 \
+#define BIN_KERNEL(NAME, REAL)                                                                   \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                          \
+      NAME(const DeviceColumn* sources, int64_t n, int64_t first_row, const double* edge_values, \
+           const int64_t* edge_offset, uint8_t* tiles, uint8_t* columns, int64_t n_rows,         \
+           int64_t n_features, int64_t column_stride, int32_t* any_missing) {                    \
+    const Binned out{tiles, columns, n_rows, n_features, column_stride};                         \
+    bin_values<REAL>(sources, n, first_row, edge_values, edge_offset, out, any_missing);         \
   }
 
 BIN_KERNEL(bin_float32, float)

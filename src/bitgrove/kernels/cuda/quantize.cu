@@ -86,17 +86,3 @@ using namespace bitgrove;
 QUANTIZE_KERNELS(8)
 QUANTIZE_KERNELS(16)
 QUANTIZE_KERNELS(32)
-
-// Which rows are in the sample: sampling without any stream of numbers.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    sample_rows(uint64_t key, uint64_t first_row, uint64_t threshold, int64_t n_rows,
-                uint8_t* selected) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
-  if (i < n_rows) selected[i] = row_hash(key, first_row + static_cast<uint64_t>(i)) < threshold;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) all_rows(int32_t* rows, int64_t n_rows) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows; i += step)
-    rows[i] = static_cast<int32_t>(i);
-}

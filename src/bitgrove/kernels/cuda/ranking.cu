@@ -1,7 +1,8 @@
-// Gradients of the losses over pairs: one block per query, sums in int64 fixed point.
+// Gradients of the losses over a query's rows: one block per query, sums in int64 fixed point.
 //
-// A thread owns a row by its rank and pairs it with the ranks above it, up to the truncation; what
-// the pairs add to the upper rows is first added up over each warp. One kernel for each loss of
+// Pairs: a thread owns a row by its rank and pairs it with the ranks above it, up to the
+// truncation; what the pairs add to the upper rows is first added up over each warp. Lists: a
+// thread owns rows, and the block adds up what they need of each other. One kernel for each loss of
 // ranking.h; each also adds up the magnitudes.
 #include "blocks.h"
 #include "magnitudes.h"
@@ -20,11 +21,11 @@ struct RankRules {
   LossParameters parameters;
 };
 
-struct RankArrays {  // one entry per row, two in sums
+struct RankArrays {  // one entry per row, RANK_SCRATCH in scratch
   const double *score, *label;
   const float* weight;  // null: one everywhere
   int32_t* order;
-  int64_t* sums;
+  int64_t* scratch;
   float *grad, *hess;
   Magnitudes* magnitudes;
 };
@@ -48,7 +49,7 @@ BG_FN FixedPair fixed_pair(const Query& q, const RankRules& rules, int64_t i, in
                            bool scaled, bool& upper_is_high) {
   const int64_t a = q.order[i], b = q.order[j];
   if (q.label[a] == q.label[b]) return {0, 0};
-  const RankPair pair = Loss::pair(q, rules.tables, rules.parameters, a, b, i, j, scaled);
+  const RankPair pair = rank_pair<Loss>(q, rules.tables, rules.parameters, {a, b, i, j}, scaled);
   upper_is_high = pair.upper_is_high;
   return {__double2ll_rn(pair.lambda), __double2ll_rn(pair.hess)};
 }
@@ -85,6 +86,22 @@ __device__ int64_t add_pairs(const Query& q, const RankRules& rules, bool scaled
   return total;
 }
 
+// hit_at of all relevant ranks down to each.
+__device__ void count_hits(const RankQuery& q, const int32_t* order, int64_t* hits,
+                           int64_t* partial) {
+  __shared__ int64_t so_far;
+  int64_t before = 0;
+  for (int64_t first = 0; first < q.n_rows; first += RANK_THREADS) {
+    const int64_t rank = first + threadIdx.x;
+    const bool is_hit = rank < q.n_rows && q.label[order[rank]] > 0.0;
+    const int64_t found = before + block_scan(is_hit ? hit_at(rank) : 0, partial);
+    if (rank < q.n_rows) hits[rank] = found;
+    if (threadIdx.x == RANK_THREADS - 1) so_far = found;
+    __syncthreads();
+    before = so_far;
+  }
+}
+
 // The query of this block.
 template <class Loss>
 __device__ void ranked(const RankArrays& a, const RankRules& rules) {
@@ -92,17 +109,18 @@ __device__ void ranked(const RankArrays& a, const RankRules& rules) {
   const int64_t n_rows = rules.tables.query_offset[query + 1] - begin;
   if (n_rows == 0) return;
   int32_t* order = a.order + begin;
-  int64_t* sums = a.sums + 2 * begin;
+  int64_t *sums = a.scratch + RANK_SCRATCH * begin, *hits = sums + 2 * n_rows;
   rank_rows(a.score + begin, n_rows, order);
   for (int64_t i = threadIdx.x; i < 2 * n_rows; i += RANK_THREADS) sums[i] = 0;
   __syncthreads();
-  const Query q{{a.score + begin, a.label + begin, n_rows, rules.tables.inverse_max_dcg[query],
-                 rules.tables.unit[query]},
+  const Query q{{a.score + begin, a.label + begin, n_rows, rules.tables.inverse_best[query],
+                 rules.tables.unit[query], hits},
                 order,
                 sums};
   const bool scaled = Loss::scaled(q.score[order[0]], q.score[order[n_rows - 1]], rules.parameters);
   __shared__ int64_t partial[RANK_THREADS / WARP];
   __shared__ double norm;
+  if (Loss::COUNTS_HITS) count_hits(q, order, hits, partial);
   const int64_t total = block_sum(add_pairs<Loss>(q, rules, scaled), partial);
   if (threadIdx.x == 0) norm = Loss::norm(static_cast<double>(total) / q.unit, rules.parameters);
   __syncthreads();
@@ -119,19 +137,101 @@ __device__ void ranked(const RankArrays& a, const RankRules& rules) {
   add_magnitudes(a.magnitudes, mine);
 }
 
+// The block's sum of rounded numbers, as a float64 in every thread.
+__device__ double fixed_sum(int64_t mine, double unit, int64_t* partial) {
+  __shared__ double result;
+  const int64_t sum = block_sum(mine, partial);
+  if (threadIdx.x == 0) result = static_cast<double>(sum) / unit;
+  __syncthreads();
+  return result;
+}
+
+__device__ double largest_of(const double* values, int64_t n) {
+  __shared__ double parts[RANK_THREADS / WARP];
+  double mine = values[0];
+  for (int64_t i = threadIdx.x; i < n; i += RANK_THREADS)
+    mine = values[i] > mine ? values[i] : mine;
+  for (int step = WARP / 2; step > 0; step /= 2) {
+    const double other = __shfl_xor_sync(ALL_LANES, mine, step);
+    mine = other > mine ? other : mine;
+  }
+  if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = mine;
+  __syncthreads();
+  for (int w = 0; w < RANK_THREADS / WARP; ++w) mine = parts[w] > mine ? parts[w] : mine;
+  return mine;
+}
+
+// The query of this block.
+template <class Loss>
+__device__ void listwise(const RankArrays& a, const ListTables& tables,
+                         const LossParameters& parameters) {
+  const int64_t query = blockIdx.x, begin = tables.query_offset[query];
+  const int64_t n_rows = tables.query_offset[query + 1] - begin;
+  if (n_rows == 0) return;
+  __shared__ int64_t partial[RANK_THREADS / WARP];
+  const double unit = tables.unit[query], largest = largest_of(a.score + begin, n_rows);
+  ListRow* rows = reinterpret_cast<ListRow*>(a.scratch + RANK_SCRATCH * begin);
+  int64_t powers = 0, worths = 0, firsts = 0, seconds = 0;
+  for (int64_t i = threadIdx.x; i < n_rows; i += RANK_THREADS) {
+    const int64_t row = begin + i;
+    rows[i] = {Loss::power(a.score[row], largest),
+               Loss::worth(tables, a.label[row], tables.row_id[row], parameters)};
+    powers += __double2ll_rn(rows[i].share * POWER_UNIT);
+    worths += __double2ll_rn(rows[i].target * unit);
+  }
+  const double power = fixed_sum(powers, POWER_UNIT, partial);
+  const double worth = fixed_sum(worths, unit, partial);
+  for (int64_t i = threadIdx.x; i < n_rows; i += RANK_THREADS) {
+    rows[i] = {rows[i].share / power, rows[i].target / worth};
+    firsts += __double2ll_rn(Loss::first(rows[i]) * CORRECTION_UNIT);
+  }
+  const double first = fixed_sum(firsts, CORRECTION_UNIT, partial);
+  for (int64_t i = threadIdx.x; i < n_rows; i += RANK_THREADS)
+    seconds += __double2ll_rn(Loss::second(rows[i], first) * CORRECTION_UNIT);
+  const double second = fixed_sum(seconds, CORRECTION_UNIT, partial);
+  Magnitudes mine{};
+  for (int64_t i = threadIdx.x; i < n_rows; i += RANK_THREADS) {
+    const int64_t row = begin + i;
+    // A row alone has nothing to be ranked against.
+    const GradientPair pair =
+        n_rows > 1 ? Loss::gradient(rows[i], first, second) : GradientPair{0.0, 0.0};
+    const double w = a.weight ? static_cast<double>(a.weight[row]) : 1.0;
+    const float g = to_gradient(pair.grad * w), h = to_gradient(pair.hess * w);
+    a.grad[row] = g;
+    a.hess[row] = h;
+    take_magnitudes(g, h, mine);
+  }
+  add_magnitudes(a.magnitudes, mine);
+}
+
 }  // namespace bitgrove
 
 using namespace bitgrove;
 
+// Scores, labels and weights come first; then the objective's tables; then room, results,
+// parameters.
 #define RANKED_KERNEL(NAME, LOSS)                                                                 \
   extern "C" __global__ void __launch_bounds__(RANK_THREADS) NAME##_gradients(                    \
       const double* score, const double* label, const float* weight, const int64_t* query_offset, \
-      const double* inverse_max_dcg, const double* unit, const double* label_gain,                \
-      const double* discount, int32_t* order, int64_t* sums, float* grad, float* hess,            \
+      const double* inverse_best, const double* unit, const double* label_gain,                   \
+      const double* discount, int32_t* order, int64_t* scratch, float* grad, float* hess,         \
       Magnitudes* magnitudes, BG_PARAMETER_ARGUMENTS) {                                           \
-    const RankTables tables{query_offset, inverse_max_dcg, unit, label_gain, discount};           \
+    const RankTables tables{query_offset, inverse_best, unit, label_gain, discount};              \
     const RankRules rules{tables, LossParameters{{BG_PARAMETERS}}};                               \
-    ranked<LOSS>({score, label, weight, order, sums, grad, hess, magnitudes}, rules);             \
+    ranked<LOSS>({score, label, weight, order, scratch, grad, hess, magnitudes}, rules);          \
   }
 
 BG_RANKED_LOSSES(RANKED_KERNEL)
+
+#define LISTWISE_KERNEL(NAME, LOSS)                                                               \
+  extern "C" __global__ void __launch_bounds__(RANK_THREADS)                                      \
+      NAME##_gradients(const double* score, const double* label, const float* weight,             \
+                       const int64_t* query_offset, const double* unit, const double* label_gain, \
+                       const uint64_t* row_id, int32_t* order, int64_t* scratch, float* grad,     \
+                       float* hess, Magnitudes* magnitudes, BG_PARAMETER_ARGUMENTS) {             \
+    const ListTables tables{query_offset, unit, label_gain, row_id};                              \
+    const RankArrays arrays{score, label, weight, order, scratch, grad, hess, magnitudes};        \
+    listwise<LOSS>(arrays, tables, LossParameters{{BG_PARAMETERS}});                              \
+  }
+
+BG_LISTWISE_LOSSES(LISTWISE_KERNEL)

@@ -8,6 +8,9 @@
 
 namespace bitgrove {
 
+// Of the cuts of a feature: all are looked at.
+constexpr int EVERY_CUT = -1;
+
 struct GainRules {
   double grad_scale;
   double hess_scale;
@@ -43,6 +46,34 @@ BG_FN double split_gain(double left_grad, double left_hess, double right_grad, d
   const double children = ((gl * gl) * hr + (gr * gr) * hl) / (hl * hr);
   return 0.5 * (children - parent_score);
 }
+
+// What a leaf of these sums says, before the learning rate: -soft(G) / (H + lambda).
+BG_FN double leaf_output(double grad, double hess, const GainRules& rules) {
+  const double g = soften(grad * rules.grad_scale, rules.reg_alpha);
+  const double curvature = hess * rules.hess_scale + rules.reg_lambda;
+  return curvature > 0.0 ? -g / curvature : 0.0;
+}
+
+// leaf_score of a leaf that says something else than it would like to.
+BG_FN double score_at(double grad, double hess, double output, const GainRules& rules) {
+  const double g = soften(grad * rules.grad_scale, rules.reg_alpha);
+  const double curvature = hess * rules.hess_scale + rules.reg_lambda;
+  return -((2.0 * g) * output + (curvature * output) * output);
+}
+
+// The gain of a node's splits: what searches ask, for trainings without rules (rules.h: with them).
+struct PlainGain {
+  const GainRules& rules;
+  double parent_score;
+
+  BG_FN double operator()(double left_grad, double left_hess, double right_grad,
+                          double right_hess) const {
+    return split_gain(left_grad, left_hess, right_grad, right_hess, parent_score, rules);
+  }
+  BG_FN PlainGain under(const GainRules& other) const { return {other, parent_score}; }
+  BG_FN PlainGain of_feature(int64_t) const { return *this; }
+  BG_FN int drawn_cut(int64_t, int) const { return EVERY_CUT; }
+};
 
 // Gains that are only rounding noise of the parent's score are not splits.
 constexpr double RELATIVE_GAIN_NOISE = 1e-12;

@@ -41,19 +41,19 @@ BG_FN GainRules run_rules(GainRules rules) {
   return rules;
 }
 
-template <class Node>
-BG_FN double level_gain(LevelSums left, const Node& node, double parent_score,
-                        const GainRules& rules) {
-  return split_gain(left.grad, left.hess, node.grad - left.grad, node.hess - left.hess,
-                    parent_score, rules);
+template <class Node, class Gain>
+BG_FN double level_gain(LevelSums left, const Node& node, const Gain& gain) {
+  return gain(left.grad, left.hess, node.grad - left.grad, node.hess - left.hess);
 }
 
 // The best run from one end of n_levels sorted levels; level(i) are the sums of the i-th from
 // there.
-template <class Node, class Level>
-BG_FN LevelRun best_run(int n_levels, const Node& node, double parent_score, const GainRules& rules,
-                        double least, const Level& level) {
+template <class Node, class Gain, class Level>
+BG_FN LevelRun best_run(int n_levels, const Node& node, const Gain& gain, double least,
+                        const Level& level) {
+  const GainRules& rules = gain.rules;
   const GainRules penalised = run_rules(rules);
+  const Gain run_gain = gain.under(penalised);
   const double group_hess = (rules.min_data_per_group - 0.5) * node.hess_per_row;
   const int half = (n_levels + 1) / 2;
   const int longest =
@@ -71,8 +71,8 @@ BG_FN LevelRun best_run(int n_levels, const Node& node, double parent_score, con
     if (right_hess < node.min_hess || right_hess < group_hess) break;
     if (group < group_hess) continue;
     group = 0.0;
-    const double gain = level_gain(left, node, parent_score, penalised);
-    if (gain > best.gain) best = {gain, left, i + 1};
+    const double found = level_gain(left, node, run_gain);
+    if (found > best.gain) best = {found, left, i + 1};
   }
   return best;
 }

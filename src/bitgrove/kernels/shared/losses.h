@@ -170,6 +170,6 @@ struct SoftmaxLoss {
 
 #define BG_SOFTMAX_LOSSES(X) X(softmax, SoftmaxLoss)
 
-// The losses of the family "ranked" are in ranking.h.
+// The losses over the rows of a query are in ranking.h.
 
 }  // namespace bitgrove

@@ -43,7 +43,8 @@ struct Magnitudes {
   uint32_t grad_top, hess_top;
 };
 
-constexpr int MAGNITUDE_SHIFT = 20;  // the exponent and three bits of the mantissa are left
+// The exponent and three bits of the mantissa are left.
+constexpr int MAGNITUDE_SHIFT = 20, MAGNITUDE_BUCKETS = 1 << (31 - MAGNITUDE_SHIFT);
 
 // How float gradients become integers: floor(x * inverse + noise), within the limit.
 struct Rounding {
@@ -86,9 +87,13 @@ struct Subtraction {
 // hess_per_row: the mean over the node's rows; it turns counts of rows into shares of the hessian.
 // sibling: the slot whose sums the plan takes away from this one's, or -1; a GPU does it on the
 // way.
+// The rest is for trainings with rules (rules.h): the bounds of the children's outputs, the node's
+// own output, and the key of what is drawn for it.
 struct SearchNode {
   int32_t slot, width, sibling, reserved;
   double grad, hess, min_hess, hess_per_row;
+  double lower, upper, output;
+  uint64_t key;
 };
 
 // The best split of a node, in integers; feature is -1 where there is none.
@@ -124,10 +129,19 @@ struct ForestSplit {
 constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u, SUBSET_BIT = 0x40000000u;
 constexpr uint32_t FEATURE_BITS = SUBSET_BIT - 1;
 
+// One column of a table on a GPU: where it begins, the step from row to row (in values), and its
+// feature.
+struct DeviceColumn {
+  int64_t address, stride, feature;
+};
+
 // Threads of a block: of most kernels, of the partition, of the histograms (of full precision), of
-// the pairs of a query.
+// the pairs of a query, of the edges of a feature.
 constexpr int THREADS = 256, PARTITION_THREADS = 512;
 constexpr int BUILD_THREADS = 512, WIDE_BUILD_THREADS = 1024, RANK_THREADS = 128;
+constexpr int EDGE_THREADS = 1024;
+// Room of a row in the losses over queries: two sums, and the hits down to its rank.
+constexpr int RANK_SCRATCH = 3;
 // Rows of a block of the partition, and features of a block of the search.
 constexpr int PARTITION_ROWS = 4096, FEATURES_PER_BLOCK = 8;
 // Rows of a block of the binning.

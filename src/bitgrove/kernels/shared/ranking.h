@@ -1,28 +1,53 @@
-// Losses over the pairs of a query's rows: the family "ranked".
+// Losses over the rows of a query: over pairs of them (the family "ranked"), or over all of them at
+// once ("listwise").
 //
-// A loss says how a pair pulls and what a query's sums are multiplied by; the sums over pairs are
-// int64 in the query's unit, so their order does not matter.
+// All sums over a query's rows or pairs are int64 in a unit that cannot overflow, so their order
+// does not matter.
 #pragma once
 
 #include "losses.h"
+#include "rounding.h"
 
 namespace bitgrove {
+
+// ---------------------------------------------------------------- ranked
+// A loss says what a pair weighs and what a query's sums are multiplied by.
 
 // Tables of all queries, in the order of the objective's `tables`.
 struct RankTables {
   const int64_t* query_offset;
-  const double *inverse_max_dcg, *unit;  // of each query
-  const double *label_gain, *discount;   // of each grade, of each rank
+  const double *inverse_best, *unit;    // of each query
+  const double *label_gain, *discount;  // of each grade, of each rank
 };
+
+// The relevant rows (label above 0) of the ranks down to one: how many, and the sum of 1 / rank
+// over them, together in one integer that is added up over ranks.
+constexpr int HIT_COUNT_SHIFT = 40;
+constexpr double HIT_UNIT = 68719476736.0;  // 2^36: the sum of 1 / rank is below 16
+
+BG_FN int64_t hit_at(int64_t rank) {
+  const double share = HIT_UNIT / static_cast<double>(rank + 1);
+  return (int64_t{1} << HIT_COUNT_SHIFT) + static_cast<int64_t>(share);
+}
+BG_FN double n_hits(int64_t hits) { return static_cast<double>(hits >> HIT_COUNT_SHIFT); }
+BG_FN double hit_shares(int64_t hits) {
+  return static_cast<double>(hits & ((int64_t{1} << HIT_COUNT_SHIFT) - 1)) / HIT_UNIT;
+}
 
 // Scores and labels of a query's rows, and its units; `unit` is a power of two, from its rows.
 struct RankQuery {
   const double *score, *label;
   int64_t n_rows;
-  double inverse_max_dcg, unit;
+  double inverse_best, unit;
+  const int64_t* hits;  // of each rank, where the loss counts them
 };
 
-// Two rows of a query: `lambda` is the pull on the row of the larger label, in units.
+// Two rows of a query: a has rank i, b the lower rank j; their labels differ.
+struct RankedRows {
+  int64_t a, b, i, j;
+};
+
+// `lambda` is the pull on the row of the larger label, in units.
 struct RankPair {
   double lambda, hess;
   bool upper_is_high;
@@ -30,6 +55,8 @@ struct RankPair {
 
 // parameters: sigmoid, truncation, normalise
 struct LambdaRankLoss {
+  static constexpr bool COUNTS_HITS = false;
+
   // Pairs count when the better rank is above this one.
   static BG_FN int64_t truncation(const LossParameters& parameters) {
     return static_cast<int64_t>(parameters[1]);
@@ -40,29 +67,13 @@ struct LambdaRankLoss {
     return parameters[2] != 0.0 && first != last;
   }
 
-  // Row a has rank i, row b the lower rank j; their labels differ. The weight of the pair is the
   // |delta NDCG| of exchanging the two.
-  static BG_FN RankPair pair(const RankQuery& q, const RankTables& tables,
-                             const LossParameters& parameters, int64_t a, int64_t b, int64_t i,
-                             int64_t j, bool scaled) {
-    const double sigmoid = parameters[0];
-    const bool upper_is_high = q.label[a] > q.label[b];
-    const int64_t high = upper_is_high ? a : b, low = upper_is_high ? b : a;
-    const double gap = q.score[high] - q.score[low];
+  static BG_FN double weight(const RankQuery& q, const RankTables& tables, const RankedRows& pair,
+                             bool upper_is_high) {
+    const int64_t high = upper_is_high ? pair.a : pair.b, low = upper_is_high ? pair.b : pair.a;
     const double gain = tables.label_gain[static_cast<int64_t>(q.label[high])] -
                         tables.label_gain[static_cast<int64_t>(q.label[low])];
-    double weight = (gain * (tables.discount[i] - tables.discount[j])) * q.inverse_max_dcg;
-    weight = scaled ? weight / (0.01 + (gap < 0.0 ? -gap : gap)) : weight;
-    return pull(gap, weight, q.unit, sigmoid, upper_is_high);
-  }
-
-  // gap: how far the row of the larger label is above the other.
-  static BG_FN RankPair pull(double gap, double weight, double unit, double sigmoid,
-                             bool upper_is_high) {
-    const double p = 1.0 / (1.0 + exact_exp(sigmoid * gap));
-    const double lambda = ((-sigmoid) * weight) * p;
-    const double hess = (((sigmoid * sigmoid) * weight) * p) * (1.0 - p);
-    return {lambda * unit, hess * unit, upper_is_high};
+    return (gain * (tables.discount[pair.i] - tables.discount[pair.j])) * q.inverse_best;
   }
 
   // What a query's lambdas are multiplied by, from the sum of their magnitudes.
@@ -75,22 +86,108 @@ struct LambdaRankLoss {
 struct PairwiseLoss : LambdaRankLoss {
   static BG_FN bool scaled(double, double, const LossParameters&) { return false; }
 
-  static BG_FN RankPair pair(const RankQuery& q, const RankTables&,
-                             const LossParameters& parameters, int64_t a, int64_t b, int64_t,
-                             int64_t, bool) {
-    const bool upper_is_high = q.label[a] > q.label[b];
-    const double down = q.score[a] - q.score[b];
-    return pull(upper_is_high ? down : -down, 1.0, q.unit, parameters[0], upper_is_high);
+  static BG_FN double weight(const RankQuery&, const RankTables&, const RankedRows&, bool) {
+    return 1.0;
+  }
+};
+
+// |delta MAP| of exchanging a relevant row and another. parameters: as LambdaRankLoss
+struct MapLoss : LambdaRankLoss {
+  static constexpr bool COUNTS_HITS = true;
+
+  static BG_FN double weight(const RankQuery& q, const RankTables&, const RankedRows& pair,
+                             bool upper_is_high) {
+    if (q.label[upper_is_high ? pair.b : pair.a] > 0.0) return 0.0;  // both are relevant
+    const int64_t upper = q.hits[pair.i], lower = q.hits[pair.j];
+    // The precision at the two ranks, if the relevant row is there; and what those between lose.
+    const double at_i = (n_hits(upper) + (upper_is_high ? 0.0 : 1.0)) / (pair.i + 1.0);
+    const double at_j = n_hits(lower) / (pair.j + 1.0);
+    const double between = hit_shares(q.hits[pair.j - 1]) - hit_shares(upper);
+    const double lost = (at_i - at_j) + between;
+    return (lost < 0.0 ? 0.0 : lost) * q.inverse_best;  // shares are rounded down
   }
 };
 
 #define BG_RANKED_LOSSES(X)     \
   X(lambdarank, LambdaRankLoss) \
-  X(pairwise, PairwiseLoss)
+  X(pairwise, PairwiseLoss)     \
+  X(map, MapLoss)
+
+template <class Loss>
+BG_FN RankPair rank_pair(const RankQuery& q, const RankTables& tables,
+                         const LossParameters& parameters, const RankedRows& pair, bool scaled) {
+  const double sigmoid = parameters[0];
+  const bool upper_is_high = q.label[pair.a] > q.label[pair.b];
+  const double down = q.score[pair.a] - q.score[pair.b];
+  // How far the row of the larger label is above the other.
+  const double gap = upper_is_high ? down : -down;
+  double weight = Loss::weight(q, tables, pair, upper_is_high);
+  weight = scaled ? weight / (0.01 + (gap < 0.0 ? -gap : gap)) : weight;
+  const double p = 1.0 / (1.0 + exact_exp(sigmoid * gap));
+  const double lambda = ((-sigmoid) * weight) * p;
+  const double hess = (((sigmoid * sigmoid) * weight) * p) * (1.0 - p);
+  return {lambda * q.unit, hess * q.unit, upper_is_high};
+}
 
 // A fixed-point sum as the gradient or hessian of its row.
 BG_FN float rank_gradient(int64_t sum, const RankQuery& q, double norm, double weight) {
   return to_gradient(((static_cast<double>(sum) / q.unit) * norm) * weight);
 }
+
+// ---------------------------------------------------------------- listwise
+// The shares of a query's rows by their scores (softmax) against shares by their labels.
+
+// Tables of all queries, in the order of the objective's `tables`.
+struct ListTables {
+  const int64_t* query_offset;
+  const double *unit, *label_gain;  // of each query's labels, of each grade
+  const uint64_t* row_id;
+};
+
+// Of a row: its share by score and its share by label.
+struct ListRow {
+  double share, target;
+};
+
+// Units of sums over a query's rows, at most 2^20: powers are at most 1, and at most one share is
+// above a half, so that the sums of the corrections are below 2^22 + 16.
+constexpr double POWER_UNIT = 1099511627776.0;      // 2^40
+constexpr double CORRECTION_UNIT = 274877906944.0;  // 2^38
+
+// Cross entropy of NDCG (Bruch et al. 2019), with LightGBM's expansion of the gradient to the third
+// order. parameters: the upper and the lower 32 bits of the key that draws numbers
+struct XendcgLoss {
+  static BG_FN double power(double score, double largest) { return exact_exp(score - largest); }
+
+  // The worth of a row's label, less a number between 0 and 1 that is drawn anew in every
+  // iteration.
+  static BG_FN double worth(const ListTables& tables, double label, uint64_t row_id,
+                            const LossParameters& parameters) {
+    const uint64_t key =
+        (static_cast<uint64_t>(parameters[0]) << 32) | static_cast<uint64_t>(parameters[1]);
+    const double drawn = grad_noise(row_hash(key, row_id)) * (1.0 / 2147483648.0);
+    return (tables.label_gain[static_cast<int64_t>(label)] + 1.0) - drawn;
+  }
+
+  // Terms of first and second order, over what is left for the other rows.
+  static BG_FN double first(const ListRow& row) { return (row.share - row.target) / others(row); }
+  static BG_FN double second(const ListRow& row, double firsts) {
+    return (row.share * (firsts - first(row))) / others(row);
+  }
+
+  // firsts and seconds: the sums of first and second over the query.
+  static BG_FN GradientPair gradient(const ListRow& row, double firsts, double seconds) {
+    const double grad = ((row.share - row.target) + row.share * (firsts - first(row))) +
+                        row.share * (seconds - second(row, firsts));
+    return {grad, row.share * (1.0 - row.share)};
+  }
+
+  static BG_FN double others(const ListRow& row) {
+    const double rest = 1.0 - row.share;
+    return rest < 1.0 / 1048576.0 ? 1.0 / 1048576.0 : rest;
+  }
+};
+
+#define BG_LISTWISE_LOSSES(X) X(xendcg, XendcgLoss)
 
 }  // namespace bitgrove

@@ -19,6 +19,7 @@ from bitgrove.objectives.metrics.classes import (
     Logloss,
     MultiError,
     MultiLogloss,
+    SubsetAccuracy,
 )
 from bitgrove.objectives.metrics.facts import EvalData, EvalSet, SetFacts
 from bitgrove.objectives.metrics.function import FunctionMetric
@@ -48,6 +49,7 @@ from bitgrove.objectives.metrics.values import (
 for _metric in (
     Auc, Logloss, Error, Rmse, Mae, MultiLogloss, MultiError, Ndcg,
     AveragePrecision, Brier, CrossEntropyMetric, Accuracy, BalancedAccuracy, F1, Kappa,
+    SubsetAccuracy,
     Mse, Rmsle, R2, MapeMetric, Pinball, ExpectileMetric, HuberMetric, FairMetric,
     PoissonLikelihood, PoissonDeviance, GammaLikelihood, GammaDeviance,
     TweedieLikelihood, TweedieDeviance, MeanAveragePrecision, Precision, Mrr,

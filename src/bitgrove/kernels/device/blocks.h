@@ -49,4 +49,28 @@ BG_FN int64_t block_sum(int64_t value, int64_t* partial) {
   return value;
 }
 
+// Sums of other lanes of the warp.
+BG_FN int64_t from_lane(int64_t sum, int lane) { return __shfl_sync(ALL_LANES, sum, lane); }
+BG_FN PairSum<int64_t> from_lane(PairSum<int64_t> sum, int lane) {
+  return {__shfl_sync(ALL_LANES, sum.grad, lane), __shfl_sync(ALL_LANES, sum.hess, lane)};
+}
+BG_FN int64_t shift_up(int64_t sum, int step) { return __shfl_up_sync(ALL_LANES, sum, step); }
+BG_FN PairSum<int64_t> shift_up(PairSum<int64_t> sum, int step) {
+  return {__shfl_up_sync(ALL_LANES, sum.grad, step), __shfl_up_sync(ALL_LANES, sum.hess, step)};
+}
+
+// The sum over the threads up to and with this one; `partial` has room for one number per warp.
+BG_FN int64_t block_scan(int64_t value, int64_t* partial) {
+  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  for (int step = 1; step < WARP; step *= 2) {
+    const int64_t before = __shfl_up_sync(ALL_LANES, value, step);
+    if (lane >= step) value += before;
+  }
+  __syncthreads();
+  if (lane == WARP - 1) partial[warp] = value;
+  __syncthreads();
+  for (int w = 0; w < warp; ++w) value += partial[w];
+  return value;
+}
+
 }  // namespace bitgrove

@@ -1,4 +1,5 @@
 // The Magnitudes of many gradients: each thread takes its own, then a warp adds them to all.
+// How many values fall into each bucket of magnitudes is counted by a block.
 #pragma once
 
 #include "blocks.h"
@@ -44,5 +45,21 @@ BG_FN void add_magnitudes(Magnitudes* all, const Magnitudes& mine) {
   add_top(mine.grad_top, &all->grad_top);
   add_top(mine.hess_top, &all->hess_top);
 }
+
+// A block's counts, in shared memory; all its threads call these. It sees fewer than 2^32 rows.
+struct BlockCounts {
+  uint32_t counts[MAGNITUDE_BUCKETS];
+
+  __device__ void clear() {
+    for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS) counts[b] = 0;
+    __syncthreads();
+  }
+  __device__ void add(float x) { atomicAdd(counts + (magnitude_bits(x) >> MAGNITUDE_SHIFT), 1u); }
+  __device__ void add_to(int64_t* all) {
+    __syncthreads();
+    for (int b = threadIdx.x; b < MAGNITUDE_BUCKETS; b += THREADS)
+      if (counts[b] != 0) atomic_add(all + b, counts[b]);
+  }
+};
 
 }  // namespace bitgrove

@@ -1,0 +1,26 @@
+"""What a user waits for besides trees: `python -m lab bench calls WHICH`, a module of this room."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+
+from lab import benchmarks
+
+WHICH = {
+    "binning": "from a table of the host to bins",
+    "first_use": "the first training of a process, without and with compiled kernels on disk",
+    "predict": "predictions of host rows, on the CPU and on the GPU",
+}
+
+
+def parser(which: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(f"python -m lab bench calls {which}", description=WHICH[which])
+
+
+def main(words: Sequence[str]) -> int:
+    chosen = benchmarks.parser("calls")
+    chosen.add_argument("which", choices=WHICH)
+    which = chosen.parse_args(words[:1]).which
+    return int(importlib.import_module(f"lab.benchmarks.calls.{which}").main(words[1:]) or 0)

@@ -1,0 +1,273 @@
+"""`bitgrove train`: from files to a model file, alone or as the ranks of an MPI launcher."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove.cli import files, sharded_files, tables
+from bitgrove.cli.failures import fail
+from bitgrove.data.dataset import Dataset
+from bitgrove.data.levels import TEXT
+from bitgrove.distributed import Comm, SoloComm, fails_together
+from bitgrove.errors import DataError, ParameterError, RankFailure
+from bitgrove.model.model import Model
+from bitgrove.objectives import OBJECTIVES
+from bitgrove.params import PARAMETERS, TrainParams, resolve
+from bitgrove.params.parameter import Parameter
+from bitgrove.training.continuing import shared_model
+
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True,
+          "false": False, "no": False, "off": False, "0": False}  # fmt: skip
+
+
+def run_train(args: argparse.Namespace) -> None:
+    """Trains alone, or as one rank of those that an MPI launcher started."""
+    from bitgrove.distributed.mpi import end_all, launched_comm
+
+    comm = launched_comm()
+    if comm is None:
+        _train_shard(args, SoloComm())
+        return
+    try:
+        with fails_together(comm):
+            _train_shard(args, comm)
+    except BaseException as error:
+        # Rank 0 speaks for all and ends them; if it cannot, the next one does.
+        time.sleep(min(comm.rank, 5))
+        told = isinstance(error, RankFailure) or getattr(error, "everywhere", False)
+        end_all(fail(error, "" if told else f"rank {comm.rank}: "))
+
+
+def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
+    from bitgrove.training.train import train
+
+    given = _given_parameters(args)
+    params = resolve(given)
+    comm.timeout = params.distributed_timeout
+    _check_train_options(args, params)
+    if comm.rank == 0:
+        inputs = [*args.data, *(args.valid or []), *([args.init_model] if args.init_model else [])]
+        files.check_output(args.model, inputs)
+
+    init_model = shared_model(args.init_model, comm, "init_model")
+    read = _ShardReader(args, params, comm, init_model)
+    train_set = read.dataset(args.data)
+    valid_set = read.dataset(args.valid) if args.valid else None
+    n_rows = sharded_files.introduce_ranks(comm, train_set.n_rows)
+    if read.classes is not None:  # as the estimator does: the same model file
+        given = {**given, **read.objective.class_settings(len(read.classes))}
+    if comm.size > 1 and params.n_jobs is None:
+        given = {**given, "n_jobs": sharded_files.threads_per_rank(comm)}
+    if comm.rank > 0:
+        given = {**given, "verbosity": 0}
+    start = time.perf_counter()
+    model = train(
+        {**given, "progress": comm.rank == 0 and _wants_progress(args, params)},
+        train_set,
+        valid_sets=valid_set,
+        valid_names=["valid"] if valid_set else None,
+        comm=comm,
+        init_model=init_model,
+        **_checkpointing(args, comm),
+    )
+    seconds = time.perf_counter() - start
+    if read.classes is not None:
+        model = model.with_classes(read.classes)
+    if comm.rank == 0:
+        model.save(args.model)
+        _report_training(model, n_rows, valid_set, seconds, args.model)
+
+
+def _checkpointing(args: argparse.Namespace, comm: Comm) -> dict[str, Any]:
+    """--checkpoint: written while training, and where training goes on if it is there already."""
+    from bitgrove.callbacks import checkpoint
+
+    if args.checkpoint is None:
+        return {}
+    found = comm.broadcast(np.array([os.path.exists(args.checkpoint)]))
+    return {
+        "callbacks": [checkpoint(args.checkpoint, args.checkpoint_every)],
+        "resume_from": args.checkpoint if found[0] else None,
+    }
+
+
+def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
+    if params.objective is None:
+        *others, last = OBJECTIVES
+        raise ParameterError(
+            f"--objective is needed: {', '.join(others)} or {last}, "
+            f"for example --objective {others[0]}"
+        )
+    if OBJECTIVES[params.objective].needs_queries != (args.group is not None):
+        ranking = " or ".join(name for name, kind in OBJECTIVES.items() if kind.needs_queries)
+        raise ParameterError(
+            f"--objective {ranking} and --group (the column of query ids) need each other"
+        )
+    if args.init_model and args.checkpoint:
+        raise ParameterError("--init_model and --checkpoint exclude each other")
+    if params.early_stopping_rounds is not None and not args.valid:
+        raise ParameterError("early_stopping_rounds needs validation data: --valid FILE")
+
+
+class _ShardReader:
+    """Reads this rank's part of table files as Datasets.
+
+    The first one, or the model that training goes on from, sets the classes; the first one says
+    which columns are categories.
+    """
+
+    def __init__(
+        self, args: argparse.Namespace, params: TrainParams, comm: Comm, init_model: Model | None
+    ) -> None:
+        self.args, self.comm = args, comm
+        assert params.objective is not None
+        self.objective = OBJECTIVES[params.objective].from_settings(vars(params))
+        self.classes = None if init_model is None else init_model.class_labels()
+        self.known = {} if init_model is None else categories_of_model(init_model)
+        self.text = frozenset(name for name, is_text in self.known.items() if is_text)
+        self.categories: list[str] | None = None
+
+    def dataset(self, patterns: Sequence[str]) -> Dataset:
+        args, comm = self.args, self.comm
+        table, names = self._table(patterns)
+        if args.group:
+            sharded_files.check_query_borders(table, args.group, comm)
+        label, self.classes = self._labels(table, args.label)
+        if self.categories is None:
+            listed = [*_listed_categories(table, names, args), *self.known]
+            self.categories = tables.categories_of(table, names, listed)
+        return Dataset(
+            tables.feature_table(table, names, self.categories),
+            label,
+            weight=tables.numbers(table, args.weight) if args.weight else None,
+            group=tables.group_sizes(table, args.group) if args.group else None,
+            categorical_feature=self.categories,
+        )
+
+    def _table(self, patterns: Sequence[str]) -> tuple[Any, list[str]]:
+        """The table and the names of its features; what is text on one rank is text on all."""
+        args, comm = self.args, self.comm
+        how = files.Reading(args.delimiter, (comm.rank, comm.size), args.group, self.text)
+        table = sharded_files.shared_columns(files.read_table(patterns, how), comm)
+        names = _feature_names(table, args)
+        if self.categories is None:
+            mine = self.text | (files.text_columns(table) & set(names))
+            self.text = sharded_files.shared_names(mine, comm)
+            if self.text != mine:
+                again = files.read_table(patterns, replace(how, text=self.text))
+                table = again.select(table.column_names)
+        return table, names
+
+    def _labels(self, table: Any, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """(labels as numbers, classes or None if the objective has none)."""
+        if not self.objective.is_classifier:
+            return tables.numbers(table, name), None
+        codes, found = tables.class_codes(table, name, self.classes)
+        if self.classes is not None:
+            return codes, self.classes
+        if self.comm.size > 1:
+            codes, found = tables.class_codes(
+                table, name, sharded_files.shared_classes(found, self.comm)
+            )
+        promised = self.objective.promised_classes
+        if promised is not None and found.dtype.kind in "iu":
+            # Rows may lack some class, but whole-number labels say which one they are.
+            codes, found = tables.class_codes(table, name, np.array(promised))
+        expected = self.objective.n_classes
+        if len(found) < 2 or (expected is not None and len(found) != expected):
+            raise DataError(
+                f"label {name!r} has {len(found)} classes ({tables.listed(found.tolist())}), but "
+                f"objective {self.objective.name!r} needs {expected or 'at least 2'}"
+            )
+        return codes, found
+
+
+def _given_parameters(args: argparse.Namespace) -> dict[str, object]:
+    """The parameters that were written, by --name value or --param name=value."""
+    by_spelling = {name: p for p in PARAMETERS for name in (p.name, *p.aliases)}
+    given: dict[str, object] = {}
+    for name, text in args.params or []:
+        value = _parse_value(by_spelling[name], text) if name in by_spelling else text
+        if given.setdefault(name, value) != value:
+            raise ParameterError(f"{name!r} is given twice: {given[name]!r} and {value!r}")
+    return given
+
+
+def _parse_value(parameter: Parameter, text: str) -> object:
+    """The text as the parameter's type; text that does not fit is left for resolve to refuse."""
+    if text.lower() in ("none", "null"):
+        return None
+    if parameter.type == "bool":
+        return _TRUTH.get(text.lower(), text)
+    if parameter.type == "metrics":
+        return text.split(",")
+    try:
+        if parameter.type == "int":
+            return int(text)
+        if parameter.type == "float":
+            return float(text)
+        if parameter.type == "schedule":
+            rates = [float(item) for item in text.split(",")]
+            return rates if len(rates) > 1 else rates[0]
+        if parameter.type == "floats":
+            return [float(item) for item in text.split(",")]
+    except ValueError:
+        pass
+    return text
+
+
+def _feature_names(table: Any, args: argparse.Namespace) -> list[str]:
+    roles = [name for name in (args.label, args.weight, args.group) if name is not None]
+    if len(set(roles)) < len(roles):
+        raise DataError("--label, --weight and --group must be different columns")
+    left_out = {*(name for role in roles for name in tables.named(table, [role])),
+                *tables.named(table, args.ignore)}  # fmt: skip
+    names = [name for name in table.column_names if name not in left_out]
+    if not names:
+        raise DataError("no column is left to be a feature")
+    return names
+
+
+def _wants_progress(args: argparse.Namespace, params: TrainParams) -> bool:
+    if args.progress is None:
+        return params.progress or sys.stderr.isatty()
+    return bool(args.progress)
+
+
+def _report_training(model: Any, n_rows: int, valid_set: Any, seconds: float, path: str) -> None:
+    rows = f"{n_rows:,} rows"
+    if valid_set is not None:
+        rows += f" ({valid_set.n_rows:,} for validation)"
+    print(f"data            {rows}, {model.n_features} features")
+    print(f"model           {model.objective}, {len(model.trees)} trees in {seconds:.2f} s")
+    if model.best_iteration is not None:
+        print(f"best iteration  {model.best_iteration}")
+    for name, curves in model.info.evals_result.items():
+        for metric, values in curves.items():
+            value = values[model.best_iteration - 1 if model.best_iteration else -1]
+            print(f"{f'{name} {metric}':<15} {value:.6g}")
+    print(f"digest          {model.digest()}")
+    print(f"written to      {path} ({os.path.getsize(path):,} bytes)")
+
+
+def _listed_categories(table: Any, names: Sequence[str], args: argparse.Namespace) -> list[str]:
+    found = tables.named(table, args.categorical_feature)
+    for name in found:
+        if name not in names:
+            raise DataError(f"--categorical_feature {name}: the column is not a feature")
+    return found
+
+
+def categories_of_model(model: Model) -> dict[str, bool]:
+    """The model's categories by name: whether they are text, whatever a file's values look like."""
+    levels = {} if model.encoder is None else model.encoder.levels
+    return {model.feature_names[f]: found.kind == TEXT for f, found in levels.items()}

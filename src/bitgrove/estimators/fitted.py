@@ -1,0 +1,145 @@
+"""What a fitted estimator can do, wherever its model comes from.
+
+Owns prediction, model files, and the fitted attributes and tags of scikit-learn. Receives tables;
+returns arrays. How a model is fitted is base.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bitgrove.data.device_tables import is_on_gpu, on_host
+from bitgrove.data.tables import collected
+from bitgrove.errors import ParameterError
+from bitgrove.machine.files import PathLike
+from bitgrove.model.model import Model, load
+from bitgrove.objectives import OBJECTIVES, Objective
+from bitgrove.params import Parameter
+from bitgrove.training.booster import TrainInfo
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Array = npt.NDArray[Any]
+
+
+class Fitted(BaseEstimator):  # type: ignore[misc]
+    """A model and what it says about tables."""
+
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+
+    importance_type: str
+    n_jobs: int | None
+
+    @classmethod
+    def takes(cls, objective: type[Objective]) -> bool:
+        """Whether it can train with this objective."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_model(cls, model: Model | PathLike) -> Self:
+        """A fitted estimator of a trained Model, or of a model file."""
+        return cls().load_model(model)
+
+    def load_model(self, model: Model | PathLike) -> Self:
+        """Become fitted, by a Model or a model file; the parameters become those of the model."""
+        found = model if isinstance(model, Model) else load(model)
+        if not self.takes(OBJECTIVES[found.objective]):
+            raise ParameterError(
+                f"a model of objective {found.objective!r} cannot become a {type(self).__name__}"
+            )
+        known = {name: v for name, v in found.params.items() if name in self.parameters}
+        self.set_params(**known)
+        self.n_features_in_ = found.n_features
+        if found.has_names:
+            self.feature_names_in_ = np.array(found.feature_names, dtype=object)
+        self._learn_model(found)
+        self._keep(found)
+        return self
+
+    def save_model(self, path: PathLike) -> None:
+        """Write the model file; `from_model` and `bitgrove.load` read it."""
+        check_is_fitted(self)
+        self.model_.save(path)
+
+    def staged_predict(self, X: Any) -> Iterator[Array]:
+        """What `predict` says after each iteration."""
+        raise NotImplementedError
+
+    def _keep(self, model: Model) -> None:
+        """Sets the fitted attributes."""
+        info = model.info or TrainInfo()
+        self.model_ = self._named_outputs(model)
+        self.n_iter_ = model.n_iterations
+        self.best_iteration_ = model.best_iteration
+        self.best_score_ = info.best_score
+        self.evals_result_ = info.evals_result
+
+    def _learn_model(self, model: Model) -> None:
+        """What fit would have learnt from y, from a model that was trained elsewhere."""
+
+    def _named_outputs(self, model: Model) -> Model:
+        return model
+
+    def _known_categories(self) -> list[int]:
+        encoder = self.model_.encoder
+        return [] if encoder is None else list(encoder.levels)
+
+    def _table(self, X: Any, categories: Any, *, reset: bool) -> Any:
+        """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
+        X = X if isinstance(X, np.ndarray) else collected(X)
+        if hasattr(X, "columns") or is_on_gpu(X) or _holds_categories(X, categories):
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        sparse = ("csr", "csc")
+        return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=False)
+
+    def _predict(self, X: Any, **how: Any) -> Array:
+        """`how`: keywords of Model.predict."""
+        check_is_fitted(self)
+        table = self._table(X, self._known_categories(), reset=False)
+        return np.asarray(on_host(self.model_.predict(table, n_jobs=self.n_jobs, **how)))
+
+    def _staged(self, X: Any, *, raw_score: bool = False) -> Iterator[Array]:
+        check_is_fitted(self)
+        table = self._table(X, self._known_categories(), reset=False)
+        return self.model_.staged_predict(table, raw_score=raw_score, n_jobs=self.n_jobs)
+
+    @property
+    def feature_importances_(self) -> npt.NDArray[np.float64]:
+        """Each feature's share of the total gain, or of the splits; see `importance_type`."""
+        check_is_fitted(self)
+        importance = self.model_.feature_importance(self.importance_type)
+        total = importance.sum()
+        return importance / total if total > 0 else importance
+
+    @property
+    def booster_(self) -> Model:
+        """LightGBM's name of `model_`."""
+        check_is_fitted(self)
+        return self.model_
+
+    def get_booster(self) -> Model:
+        """XGBoost's name of `model_`."""
+        return self.booster_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _holds_categories(X: Any, listed: Any) -> bool:
+    """An array of objects, some columns of which are listed as categories."""
+    is_listed = listed is not None and not isinstance(listed, str) and len(listed) > 0
+    return is_listed and getattr(getattr(X, "dtype", None), "kind", "") in ("O", "U", "T")

@@ -1,0 +1,87 @@
+// Trainings with rules: monotone features, smoothed outputs, drawn cuts, features that count less.
+//
+// A child says what its sums ask for, drawn towards its parent by path_smooth, within the bounds of
+// the node. A split of a monotone feature whose children say the wrong order is none; the others
+// gain what the loss falls by with these outputs. backends/reference/gain.py repeats it operation
+// by operation; what bounds nodes have is cpp/growth/node_rules.cpp.
+#pragma once
+
+#include "gain.h"
+#include "plans.h"
+#include "rounding.h"
+
+namespace bitgrove {
+
+// Of every feature: 1 where predictions may only rise with it, -1 where they may only fall, 0 where
+// they may do both; and what its gains are multiplied by.
+struct SplitRules {
+  const int8_t* direction;
+  const double* contribution;
+  double path_smooth;   // 0: outputs are not smoothed
+  int64_t extra_trees;  // 1: one drawn cut per feature and node
+};
+
+// What is drawn for a node are hashes of its key and these numbers: of features from 0 on for its
+// features, of its cuts, of its children.
+constexpr uint64_t DRAWN_CUTS = 1ull << 40, DRAWN_CHILDREN = 1ull << 41;
+
+#if defined(__CUDACC_RTC__)
+BG_FN double minus_infinity() { return -__longlong_as_double(0x7FF0000000000000ll); }
+#else
+BG_FN double minus_infinity() { return -__builtin_huge_val(); }
+#endif
+
+BG_FN double within(double x, double lower, double upper) {
+  x = x > upper ? upper : x;
+  return x < lower ? lower : x;
+}
+
+// What a child says: `parent` is its node. Rows are counted as shares of the node's hessian.
+BG_FN double child_output(double grad, double hess, const SearchNode& parent,
+                          const GainRules& rules, double path_smooth) {
+  double output = leaf_output(grad, hess, rules);
+  if (path_smooth > 0.0) {
+    const double weight = (hess / parent.hess_per_row) / path_smooth;
+    output = (output * weight) / (weight + 1.0) + parent.output / (weight + 1.0);
+  }
+  return within(output, parent.lower, parent.upper);
+}
+
+// As PlainGain; minus infinity for a split in the wrong order.
+struct RuledGain {
+  const GainRules& rules;
+  double parent_score;
+  const SearchNode& node;
+  const SplitRules& all;
+  int direction;
+  double contribution;
+
+  BG_FN double operator()(double left_grad, double left_hess, double right_grad,
+                          double right_hess) const {
+    const double left = child_output(left_grad, left_hess, node, rules, all.path_smooth);
+    const double right = child_output(right_grad, right_hess, node, rules, all.path_smooth);
+    const double children = score_at(left_grad, left_hess, left, rules) +
+                            score_at(right_grad, right_hess, right, rules);
+    const double gain = contribution * (0.5 * (children - parent_score));
+    const bool is_wrong = (direction > 0 && left > right) || (direction < 0 && left < right);
+    return is_wrong ? minus_infinity() : gain;
+  }
+  BG_FN RuledGain under(const GainRules& other) const {
+    return {other, parent_score, node, all, direction, contribution};
+  }
+  BG_FN RuledGain of_feature(int64_t feature) const {
+    return {rules, parent_score, node, all, all.direction[feature], all.contribution[feature]};
+  }
+  // The only cut of this feature that is looked at, of the first n_cuts.
+  BG_FN int drawn_cut(int64_t feature, int n_cuts) const {
+    if (!all.extra_trees || n_cuts <= 0) return EVERY_CUT;
+    const uint64_t hash = row_hash(node.key, DRAWN_CUTS + static_cast<uint64_t>(feature));
+    return static_cast<int>(hash % static_cast<uint64_t>(n_cuts));
+  }
+};
+
+BG_FN RuledGain ruled_gain(const GainRules& rules, const SearchNode& node, const SplitRules& all) {
+  return {rules, score_at(node.grad, node.hess, node.output, rules), node, all, 0, 1.0};
+}
+
+}  // namespace bitgrove
