@@ -123,7 +123,7 @@ def signal(X: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     return np.round(target * 1024) / 1024
 
 
-def _base(objective: str, **more: Any) -> dict[str, Any]:
+def base_params(objective: str, **more: Any) -> dict[str, Any]:
     return {
         "objective": objective,
         "n_estimators": 6,
@@ -137,26 +137,35 @@ def _base(objective: str, **more: Any) -> dict[str, Any]:
 def _binary(bits: int | None, seed: int = 0, **more: Any) -> Case:
     X = table(900, 7, seed, missing=0.05)
     return Case(
-        _base("binary", gradient_bits=bits, **more), X, (signal(X, seed) > 0.75).astype(float)
+        base_params("binary", gradient_bits=bits, **more), X, (signal(X, seed) > 0.75).astype(float)
     )
 
 
 def _regression(weighted: bool, **more: Any) -> Case:
     X = table(800, 5, 3)
     weight = np.random.default_rng(3).integers(1, 1000, size=800) / 256 if weighted else None
-    return Case(_base("regression", **more), X, signal(X, 3), weight=weight)
+    return Case(base_params("regression", **more), X, signal(X, 3), weight=weight)
 
 
 def _heavy_tail() -> Case:
     X = table(800, 5, 4)
     y = signal(X, 4) + np.round(1024 / np.random.default_rng(5).normal(size=800)) / 1024
-    return Case(_base("regression", gradient_scale="robust", gradient_bits=3), X, y)
+    return Case(base_params("regression", gradient_scale="robust", gradient_bits=3), X, y)
 
 
 def _multiclass() -> Case:
     X = table(700, 6, 5, missing=0.1)
     y = np.digitize(signal(X, 5), [0.0, 1.0, 2.0]).astype(float)
-    return Case(_base("multiclass", n_estimators=3, gradient_bits=3), X, y)
+    return Case(base_params("multiclass", n_estimators=3, gradient_bits=3), X, y)
+
+
+def _several_classes(**more: Any) -> Case:
+    """With a validation set, whose scores go through every change of older trees."""
+    case = _multiclass()
+    other = table(200, 6, 55, missing=0.1)
+    case.valid = (other, np.digitize(signal(other, 55), [0.0, 1.0, 2.0]).astype(float), None)
+    case.params |= {"n_estimators": 5, **more}
+    return case
 
 
 def _rare_class() -> Case:
@@ -174,7 +183,7 @@ def _ranking(valid: bool = False, **more: Any) -> Case:
     group = rng.integers(1, 25, size=50)
     X = table(int(group.sum()), 6, 6)
     y = np.clip(np.floor(signal(X, 6)), 0, 4)
-    case = Case(_base("lambdarank", gradient_bits=5, **more), X, y, group=group)
+    case = Case(base_params("lambdarank", gradient_bits=5, **more), X, y, group=group)
     if valid:
         group = rng.integers(2, 20, size=20)
         X = table(int(group.sum()), 6, 60)
@@ -193,12 +202,14 @@ def _early_stopping() -> Case:
 
 def _wide() -> Case:
     X = table(300, 70, 10)
-    return Case(_base("regression", gradient_bits=2, n_estimators=3), X, signal(X, 10))
+    return Case(base_params("regression", gradient_bits=2, n_estimators=3), X, signal(X, 10))
 
 
 def _tall_narrow() -> Case:
     X = table(9000, 1, 11)
-    return Case(_base("binary", gradient_bits=2, num_leaves=31), X, (X[:, 0] > 0.3).astype(float))
+    return Case(
+        base_params("binary", gradient_bits=2, num_leaves=31), X, (X[:, 0] > 0.3).astype(float)
+    )
 
 
 def _few_values() -> Case:
@@ -221,7 +232,7 @@ def _few_values() -> Case:
     other[:, 5:45][rng.random((300, 40)) < 0.05] = np.nan
     target = [x[:, 0] + x[:, 1:9].sum(axis=1) + x[:, 46] / 4 for x in (X, other)]
     labels = [np.digitize(np.nan_to_num(t), [0.5, 1.5]).astype(float) for t in target]
-    params = _base("multiclass", n_estimators=8, gradient_bits=2, early_stopping_rounds=3)
+    params = base_params("multiclass", n_estimators=8, gradient_bits=2, early_stopping_rounds=3)
     return Case(params, X, labels[0], valid=(other, labels[1], None))
 
 
@@ -247,18 +258,8 @@ def _categories(objective: str, **more: Any) -> Case:
     labels = (
         [y, target] if cuts is None else [np.digitize(v, cuts).astype(float) for v in (y, target)]
     )
-    params = _base(objective, min_data_per_group=10, cat_smooth=2.0, **more)
+    params = base_params(objective, min_data_per_group=10, cat_smooth=2.0, **more)
     return Case(params, X, labels[0], valid=(other, labels[1], None), categories=(0, 1, 2, 3))
-
-
-def denormal_case(n_rows: int = 20_000) -> Case:
-    """One feature of float32 denormals of both signs, 1e-42 to 2e-40, that the label depends on."""
-    rng = np.random.default_rng(13)
-    steps = rng.integers(714, 142_725, size=n_rows)  # of the smallest float32, 2^-149
-    signs = rng.choice([-1.0, 1.0], size=n_rows)
-    X = (signs * steps * 2.0**-149).astype(np.float32)[:, None]
-    y = signs * ((steps // 8192) % 5)
-    return Case(_base("regression", num_leaves=63), X, y)
 
 
 def _values(objective: Any, weighted: bool = False, valid: bool = False, **more: Any) -> Case:
@@ -266,11 +267,13 @@ def _values(objective: Any, weighted: bool = False, valid: bool = False, **more:
     X = table(800, 5, 14, missing=0.05)
     y = np.maximum(signal(X, 14), 0.0)
     weight = np.random.default_rng(15).integers(1, 1000, size=800) / 256 if weighted else None
-    case = Case(_base(objective, **more), X, y, weight=weight)
+    case = Case(base_params(objective, **more), X, y, weight=weight)
     if valid:
         other = table(300, 5, 16, missing=0.05)
         case.valid = (other, np.maximum(signal(other, 16), 0.0), None)
-        case.params |= {"early_stopping_rounds": 3, "n_estimators": 30, "learning_rate": 0.4}
+        case.params |= {"early_stopping_rounds": 3, "n_estimators": 30}
+        if "boosting_type" not in more:
+            case.params["learning_rate"] = 0.4
     return case
 
 
@@ -320,6 +323,12 @@ CASES: dict[str, Callable[[], Case]] = {
         None, data_sample_strategy="goss", top_rate=0.1, other_rate=0.2, colsample_bytree=0.5
     ),
     "binary by class": lambda: _binary(3, pos_bagging_fraction=0.9, neg_bagging_fraction=0.4),
+    "dart": lambda: _binary(4, boosting_type="dart", drop_rate=0.4, skip_drop=0.1, n_estimators=9),
+    "dart as in XGBoost": lambda: _several_classes(
+        booster="dart", rate_drop=0.5, uniform_drop=True, xgboost_dart_mode=True, skip_drop=0.0
+    ),
+    "forest": lambda: _values("mae", boosting_type="rf", subsample=0.6, valid=True),
+    "forest of classes": lambda: _several_classes(boosting_type="rf", colsample_bytree=0.5),
     "binary few bins": lambda: _binary(4, max_bin=9, bin_sample_rows=200),
     "binary imbalanced": lambda: _binary(4, scale_pos_weight=3.0),
     "early stopping": _early_stopping,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -13,54 +14,57 @@
 namespace bitgrove {
 
 struct KeyRow {
-  uint64_t key;
-  uint32_t row;
+  uint64_t key, row;
 };
 
-struct KeyOrder {
-  std::unique_ptr<KeyRow[]> rows;
-  std::vector<int64_t> range;  // where each range of keys begins, and the end
-};
+// A range should stay in a core's cache while it is sorted. Numbers of ranges are powers of two.
+constexpr int64_t RANGE_ROWS = 4096, MAX_RANGES = 256, SAMPLES_PER_RANGE = 16;
 
-constexpr int64_t RANGES_PER_THREAD = 4, MAX_RANGES = 256, SAMPLES_PER_RANGE = 32;
-
-inline void sort_range(KeyRow* rows, KeyRow* other, int64_t n) {
-  sort_keys(rows, other, n, [](const KeyRow& row) { return row.key; });
+inline int64_t ranges_for(int64_t n_rows) {
+  const auto wanted =
+      static_cast<uint64_t>(std::clamp<int64_t>(n_rows / RANGE_ROWS, 1, MAX_RANGES));
+  return static_cast<int64_t>(std::bit_floor(wanted));
 }
 
-// The keys that divide all keys into about equal ranges: of an even sample.
-template <class KeyOf>
-std::vector<uint64_t> range_borders(int64_t n, int64_t n_ranges, KeyOf key_of) {
-  std::vector<uint64_t> sample(n_ranges * SAMPLES_PER_RANGE), borders;
-  const auto n_samples = static_cast<int64_t>(sample.size());
-  for (int64_t i = 0; i < n_samples; ++i) sample[i] = key_of(n * i / n_samples);
-  std::sort(sample.begin(), sample.end());
-  for (int64_t r = 1; r < n_ranges; ++r) borders.push_back(sample[r * SAMPLES_PER_RANGE]);
-  return borders;
-}
-
-// key_of(row) for the rows [0, n), n below 2^32.
-template <class KeyOf>
-KeyOrder sort_by_key(int64_t n, int n_threads, KeyOf key_of) {
-  n_threads = threads_for_rows(n, n_threads);
-  std::unique_ptr<KeyRow[]> rows(new KeyRow[n]), other(new KeyRow[n]);
-  if (n_threads == 1) {
-    for (int64_t i = 0; i < n; ++i) rows[i] = {key_of(i), static_cast<uint32_t>(i)};
-    sort_range(rows.get(), other.get(), n);
-    return {std::move(rows), {0, n}};
+// Where the ranges after the first begin: keys that divide an even sample of all into equal parts.
+class RangeBorders {
+ public:
+  template <class KeyOf>
+  RangeBorders(int64_t n, int64_t n_ranges, KeyOf key_of) : borders_(n_ranges - 1) {
+    if (n_ranges == 1) return;
+    std::vector<uint64_t> sample(n_ranges * SAMPLES_PER_RANGE);
+    const auto n_samples = static_cast<int64_t>(sample.size());
+    for (int64_t i = 0; i < n_samples; ++i) sample[i] = key_of(n * i / n_samples);
+    std::sort(sample.begin(), sample.end());
+    for (int64_t r = 1; r < n_ranges; ++r) borders_[r - 1] = sample[r * SAMPLES_PER_RANGE];
   }
-  const int64_t n_ranges = std::min(RANGES_PER_THREAD * n_threads, MAX_RANGES);
-  const std::vector<uint64_t> borders = range_borders(n, n_ranges, key_of);
-  const int64_t n_blocks = blocks_of(n, ROW_BLOCK);
+
+  // How many borders are at or below the key. Without branches: their guesses would be wrong.
+  int64_t range_of(uint64_t key) const {
+    const uint64_t* at = borders_.data();
+    for (auto half = static_cast<int64_t>(borders_.size() + 1) / 2; half > 0; half /= 2)
+      at += at[half - 1] <= key ? half : 0;
+    return at - borders_.data();
+  }
+
+ private:
+  std::vector<uint64_t> borders_;
+};
+
+// Calls use(range, rows, n_rows) for each range, with its rows in order, which it may overwrite;
+// key_of(row) is the key of a row of [0, n). There are ranges_for(n) ranges; several are used at a
+// time. Returns the memory of the rows.
+template <class KeyOf, class Use>
+std::unique_ptr<KeyRow[]> sort_by_key(int64_t n, int n_threads, KeyOf key_of, Use&& use) {
+  const int64_t n_ranges = ranges_for(n), n_blocks = blocks_of(n, ROW_BLOCK);
+  const RangeBorders borders(n, n_ranges, key_of);
+  std::unique_ptr<KeyRow[]> rows(new KeyRow[n]);
   std::unique_ptr<uint8_t[]> range_of(new uint8_t[n]);
   std::vector<int64_t> places(n_blocks * n_ranges);  // of each block: rows of each range
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     int64_t* mine = &places[begin / ROW_BLOCK * n_ranges];
     for (int64_t i = begin; i < end; ++i) {
-      const uint64_t key = key_of(i);
-      const auto above = std::upper_bound(borders.begin(), borders.end(), key);
-      range_of[i] = static_cast<uint8_t>(above - borders.begin());
-      rows[i] = {key, static_cast<uint32_t>(i)};
+      range_of[i] = static_cast<uint8_t>(borders.range_of(key_of(i)));
       ++mine[range_of[i]];
     }
   });
@@ -76,12 +80,17 @@ KeyOrder sort_by_key(int64_t n, int n_threads, KeyOf key_of) {
   }
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     int64_t* mine = &places[begin / ROW_BLOCK * n_ranges];
-    for (int64_t i = begin; i < end; ++i) other[mine[range_of[i]]++] = rows[i];
+    for (int64_t i = begin; i < end; ++i)
+      rows[mine[range_of[i]]++] = {key_of(i), static_cast<uint64_t>(i)};
   });
-  parallel_tasks(n_ranges, n_threads, [&](int64_t r) {
-    sort_range(&other[first[r]], &rows[first[r]], first[r + 1] - first[r]);
+  parallel_tasks(n_ranges, threads_for_rows(n, n_threads), [&](int64_t r) {
+    thread_local std::vector<KeyRow> other;
+    const int64_t n_rows = first[r + 1] - first[r];
+    other.resize(std::max<size_t>(other.size(), n_rows));
+    sort_keys(&rows[first[r]], other.data(), n_rows, [](const KeyRow& row) { return row.key; });
+    use(r, &rows[first[r]], n_rows);
   });
-  return {std::move(other), std::move(first)};
+  return rows;
 }
 
 }  // namespace bitgrove

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace bitgrove {
@@ -44,12 +45,19 @@ void sort_within_digits(Item* items, int64_t n, KeyOf key_of, Key least, int res
 // range that the keys really have; items that are equal in them are few, and compared.
 template <class Item, class KeyOf = ItselfAsKey>
 void sort_keys(Item* items, Item* other, int64_t n, KeyOf key_of = {}) {
+  using Key = std::decay_t<decltype(key_of(*items))>;
   const auto less = [&](const Item& a, const Item& b) { return key_of(a) < key_of(b); };
   if (n < LEAST_KEYS_FOR_DIGITS) return std::sort(items, items + n, less);
-  const auto [low, high] = std::minmax_element(items, items + n, less);
-  const auto least = key_of(*low), range = key_of(*high) - least;
-  if (range == 0) return;
-  const int rest = std::max(0, static_cast<int>(std::bit_width(range)) - SORT_BITS);
+  Key least = 0;
+  int rest = 0;
+  if constexpr (sizeof(Key) * 8 > SORT_BITS) {
+    Key most = least = key_of(items[0]);
+    for (int64_t i = 1; i < n; ++i) {
+      least = std::min(least, key_of(items[i]));
+      most = std::max(most, key_of(items[i]));
+    }
+    rest = std::max(0, static_cast<int>(std::bit_width(most - least)) - SORT_BITS);
+  }
   const auto digit = [&](const Item& item, int pass) {
     return (key_of(item) - least) >> (rest + pass * SORT_DIGIT_BITS) & (SORT_DIGITS - 1);
   };

@@ -57,6 +57,8 @@ Key key_at(const Column& column, int64_t row) {
 // The keys of some columns of one type, each in a row of its own.
 template <class Key>
 class Strip {
+  using Real = typename RealOf<Key>::type;
+
  public:
   Strip(int64_t n_columns, SampleRows rows) : rows_(rows), stride_(padded(rows.n_rows)) {
     keys_ = std::make_unique_for_overwrite<Key[]>(n_columns * stride_);
@@ -90,15 +92,34 @@ class Strip {
 
   // The others row by row, as they lie in a row-major table.
   void take_turned(const std::vector<Column>& columns, int64_t begin, int64_t end) {
+    std::vector<int64_t> turned;
+    for (size_t c = 0; c < columns.size(); ++c)
+      if (columns[c].stride != 1) turned.push_back(c);
+    const int64_t width = turned.size();
+    if (width == 0) return;
+    const Real* first = columns[turned[0]].template at<Real>(0);
+    bool is_table = true;
+    for (int64_t k = 0; k < width; ++k) {
+      const Column& column = columns[turned[k]];
+      is_table &= column.stride == columns[turned[0]].stride && column.data == first + k;
+    }
     Key block[TURN_ROWS][STRIP_FEATURES];
-    for (int64_t first = begin; first < end; first += TURN_ROWS) {
-      const int64_t n = std::min(TURN_ROWS, end - first);
-      for (int64_t i = 0; i < n; ++i)
-        for (size_t c = 0; c < columns.size(); ++c)
-          if (columns[c].stride != 1) block[i][c] = key_at<Key>(columns[c], rows_.at(first + i));
-      for (size_t c = 0; c < columns.size(); ++c)
-        if (columns[c].stride != 1)
-          for (int64_t i = 0; i < n; ++i) of(c)[first + i] = block[i][c];
+    for (int64_t i = begin; i < end; i += TURN_ROWS) {
+      const int64_t n = std::min(TURN_ROWS, end - i);
+      for (int64_t r = 0; r < n; ++r) {
+        const int64_t row = rows_.at(i + r);
+        if (is_table) {
+          const Real* values = first + row * columns[turned[0]].stride;
+          for (int64_t k = 0; k < width; ++k)
+            block[r][k] = key_of_bits(std::bit_cast<Key>(values[k]));
+        } else {
+          for (int64_t k = 0; k < width; ++k) block[r][k] = key_at<Key>(columns[turned[k]], row);
+        }
+      }
+      for (int64_t k = 0; k < width; ++k) {
+        Key* keys = of(turned[k]) + i;
+        for (int64_t r = 0; r < n; ++r) keys[r] = block[r][k];
+      }
     }
   }
 

@@ -1,7 +1,8 @@
 // The order of all rows by their predictions: steps of equal ones, and the sums of the areas under
 // the ROC and precision-recall curves. Weights are whole numbers whose sum is below 2^61.
 #include <cmath>
-#include <numeric>
+#include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "bindings/numpy_arrays.h"
@@ -14,64 +15,83 @@ namespace {
 
 using Whole128 = unsigned __int128;
 
-struct StepWeights {
+struct Weights {
   int64_t positive = 0, negative = 0;
 };
 
-// keys of each step, ascending, and the weights of both classes.
-nb::tuple steps_of(KeyOrder order, const int64_t* positive, const int64_t* negative,
-                   int n_threads) {
-  const auto n_ranges = static_cast<int64_t>(order.range.size()) - 1;
-  std::vector<int64_t> first(n_ranges + 1);
-  const KeyRow* rows = order.rows.get();
-  const auto begins_step = [&](int64_t i, int64_t begin) {
-    return i == begin || rows[i].key != rows[i - 1].key;
-  };
-  parallel_tasks(n_ranges, n_threads, [&](int64_t r) {
-    for (int64_t i = order.range[r]; i < order.range[r + 1]; ++i)
-      first[r + 1] += begins_step(i, order.range[r]);
-  });
-  std::partial_sum(first.begin(), first.end(), first.begin());
-  const auto n_steps = static_cast<size_t>(first[n_ranges]);
-  std::vector<uint64_t> keys(n_steps);
-  std::vector<int64_t> of_positive(n_steps), of_negative(n_steps);
-  parallel_tasks(n_ranges, n_threads, [&](int64_t r) {
-    int64_t step = first[r] - 1;
-    for (int64_t i = order.range[r]; i < order.range[r + 1]; ++i) {
-      step += begins_step(i, order.range[r]);
-      keys[step] = rows[i].key;
-      of_positive[step] += positive[rows[i].row];
-      of_negative[step] += negative[rows[i].row];
-    }
-  });
-  nb::gil_scoped_acquire acquire;
-  return nb::make_tuple(to_numpy(std::move(keys), {n_steps}),
-                        to_numpy(std::move(of_positive), {n_steps}),
-                        to_numpy(std::move(of_negative), {n_steps}));
+// The steps of one range of keys.
+struct Range {
+  const KeyRow* steps = nullptr;
+  int64_t n_steps = 0;
+  Weights total;
+};
+
+// Predictions, or their keys, with the whole weights of both classes.
+template <class Value>
+struct Rows {
+  const Value* values;
+  const int64_t *positive, *negative;
+  int64_t n;
+
+  Rows(const Vector<const Value>& v, const Vector<const int64_t>& p, const Vector<const int64_t>& m)
+      : values(v.data()), positive(p.data()), negative(m.data()), n(v.shape(0)) {
+    require(p.shape(0) == v.shape(0) && m.shape(0) == v.shape(0), "weights differ in length");
+  }
+  uint64_t key(int64_t i) const {
+    if constexpr (std::is_same_v<Value, double>)
+      return ordered_key64(values[i]);
+    else
+      return values[i];
+  }
+};
+
+// A step takes the place of a row that was read: its `key` is the weight of the positives, its
+// `row` that of the negatives.
+template <class Value>
+Range steps_of(KeyRow* sorted, int64_t n, const Rows<Value>& rows) {
+  Range range{sorted, 0, {}};
+  uint64_t last = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto [key, row] = sorted[i];
+    if (i == 0 || key != last) sorted[range.n_steps++] = {0, 0};
+    last = key;
+    KeyRow& step = sorted[range.n_steps - 1];
+    step.key += rows.positive[row];
+    step.row += rows.negative[row];
+    range.total.positive += rows.positive[row];
+    range.total.negative += rows.negative[row];
+  }
+  return range;
 }
 
-template <class Value, class KeyOf>
+template <class Value>
 nb::tuple order_steps(Vector<const Value> values, Vector<const int64_t> positive,
-                      Vector<const int64_t> negative, int n_threads, KeyOf key_of) {
-  const size_t n = values.shape(0);
-  require(positive.shape(0) == n && negative.shape(0) == n, "weights differ in length");
-  require(n < (uint64_t{1} << 32), "too many rows");
-  const Value* data = values.data();
-  nb::gil_scoped_release release;
-  return steps_of(
-      sort_by_key(static_cast<int64_t>(n), n_threads, [=](int64_t i) { return key_of(data[i]); }),
-      positive.data(), negative.data(), threads_for_rows(n, n_threads));
-}
-
-nb::tuple steps_of_predictions(Vector<const double> predictions, Vector<const int64_t> positive,
-                               Vector<const int64_t> negative, int n_threads) {
-  return order_steps(predictions, positive, negative, n_threads,
-                     [](double x) { return ordered_key64(x); });
-}
-
-nb::tuple steps_of_keys(Vector<const uint64_t> keys, Vector<const int64_t> positive,
-                        Vector<const int64_t> negative, int n_threads) {
-  return order_steps(keys, positive, negative, n_threads, [](uint64_t x) { return x; });
+                      Vector<const int64_t> negative, int n_threads) {
+  const Rows<Value> rows(values, positive, negative);
+  std::vector<std::vector<uint64_t>> keys_of(ranges_for(rows.n));
+  std::vector<Range> ranges(keys_of.size());
+  std::unique_ptr<KeyRow[]> memory;
+  {
+    nb::gil_scoped_release release;
+    const auto key_of = [&](int64_t i) { return rows.key(i); };
+    memory = sort_by_key(rows.n, n_threads, key_of, [&](int64_t r, KeyRow* sorted, int64_t n) {
+      for (int64_t i = 0; i < n; ++i)
+        if (i == 0 || sorted[i].key != sorted[i - 1].key) keys_of[r].push_back(sorted[i].key);
+      ranges[r] = steps_of(sorted, n, rows);
+    });
+  }
+  std::vector<uint64_t> keys;
+  std::vector<int64_t> of_positive, of_negative;
+  for (size_t r = 0; r < ranges.size(); ++r) {
+    keys.insert(keys.end(), keys_of[r].begin(), keys_of[r].end());
+    for (int64_t s = 0; s < ranges[r].n_steps; ++s) {
+      of_positive.push_back(static_cast<int64_t>(ranges[r].steps[s].key));
+      of_negative.push_back(static_cast<int64_t>(ranges[r].steps[s].row));
+    }
+  }
+  const size_t n = keys.size();
+  return nb::make_tuple(to_numpy(std::move(keys), {n}), to_numpy(std::move(of_positive), {n}),
+                        to_numpy(std::move(of_negative), {n}));
 }
 
 struct StepSums {
@@ -79,58 +99,49 @@ struct StepSums {
   int64_t precision = 0;
 };
 
-// Of the steps [begin, end): what lies below and above them is given.
-StepSums sums_of(const int64_t* positive, const int64_t* negative, int64_t begin, int64_t end,
-                 StepWeights below, StepWeights above) {
+// What lies below and above the steps is given.
+StepSums sums_of(const Range& range, int64_t negative_below, Weights above) {
   StepSums sums;
-  for (int64_t i = begin; i < end; ++i) {
-    const auto pairs = static_cast<uint64_t>(2 * below.negative + negative[i]);
-    sums.area += static_cast<Whole128>(positive[i]) * pairs;
-    below.negative += negative[i];
+  auto below = static_cast<uint64_t>(negative_below);
+  for (int64_t s = 0; s < range.n_steps; ++s) {
+    const auto [positive, negative] = range.steps[s];
+    sums.area += static_cast<Whole128>(positive) * (2 * below + negative);
+    below += negative;
   }
-  for (int64_t i = end - 1; i >= begin; --i) {
-    above.positive += positive[i];
-    above.negative += negative[i];
+  for (int64_t s = range.n_steps - 1; s >= 0; --s) {
+    const auto positive = static_cast<int64_t>(range.steps[s].key);
+    above.positive += positive;
+    above.negative += static_cast<int64_t>(range.steps[s].row);
     const int64_t seen = std::max<int64_t>(above.positive + above.negative, 1);
     const double precision = static_cast<double>(above.positive) / static_cast<double>(seen);
-    sums.precision += std::llrint(static_cast<double>(positive[i]) * precision);
+    sums.precision += std::llrint(static_cast<double>(positive) * precision);
   }
   return sums;
 }
 
-// N_ORDER_SUMS numbers of the steps of one range of keys.
-void order_sums(Vector<const int64_t> positive, Vector<const int64_t> negative,
-                int64_t negative_below, std::pair<int64_t, int64_t> above, Vector<int64_t> sums,
-                int n_threads) {
-  require(positive.shape(0) == negative.shape(0), "weights differ in length");
+// N_ORDER_SUMS numbers; the weights around the values are those of other ranks.
+template <class Value>
+void order_sums(Vector<const Value> values, Vector<const int64_t> positive,
+                Vector<const int64_t> negative, int64_t negative_below,
+                std::pair<int64_t, int64_t> above, Vector<int64_t> sums, int n_threads) {
   require(sums.shape(0) == N_ORDER_SUMS, "sums has another length");
-  const auto n = static_cast<int64_t>(positive.shape(0));
-  const int64_t *of_positive = positive.data(), *of_negative = negative.data();
-  const int64_t n_blocks = blocks_of(n, ROW_BLOCK);
-  std::vector<StepWeights> weights(n_blocks + 1), higher(n_blocks + 1);
-  std::vector<StepSums> found(n_blocks);
-  {
-    nb::gil_scoped_release release;
-    parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-      StepWeights& mine = weights[begin / ROW_BLOCK];
-      mine.positive = std::accumulate(of_positive + begin, of_positive + end, int64_t{0});
-      mine.negative = std::accumulate(of_negative + begin, of_negative + end, int64_t{0});
-    });
-    std::vector<StepWeights> lower(n_blocks);
-    int64_t below = negative_below;
-    for (int64_t b = 0; b < n_blocks; ++b) {
-      lower[b].negative = below;
-      below += weights[b].negative;
-    }
-    higher[n_blocks] = {above.first, above.second};
-    for (int64_t b = n_blocks - 1; b >= 0; --b)
-      higher[b] = {higher[b + 1].positive + weights[b].positive,
-                   higher[b + 1].negative + weights[b].negative};
-    parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-      const int64_t b = begin / ROW_BLOCK;
-      found[b] = sums_of(of_positive, of_negative, begin, end, lower[b], higher[b + 1]);
-    });
-  }
+  const Rows<Value> rows(values, positive, negative);
+  nb::gil_scoped_release release;
+  const int64_t n_ranges = ranges_for(rows.n);
+  std::vector<Range> ranges(n_ranges);
+  const auto memory = sort_by_key(
+      rows.n, n_threads, [&](int64_t i) { return rows.key(i); },
+      [&](int64_t r, KeyRow* sorted, int64_t n) { ranges[r] = steps_of(sorted, n, rows); });
+  std::vector<int64_t> below{negative_below};
+  for (const Range& range : ranges) below.push_back(below.back() + range.total.negative);
+  std::vector<Weights> higher(n_ranges + 1);
+  higher[n_ranges] = {above.first, above.second};
+  for (int64_t r = n_ranges - 1; r >= 0; --r)
+    higher[r] = {higher[r + 1].positive + ranges[r].total.positive,
+                 higher[r + 1].negative + ranges[r].total.negative};
+  std::vector<StepSums> found(n_ranges);
+  parallel_tasks(n_ranges, threads_for_rows(rows.n, n_threads),
+                 [&](int64_t r) { found[r] = sums_of(ranges[r], below[r], higher[r + 1]); });
   StepSums total;
   for (const StepSums& part : found) {
     total.area += part.area;
@@ -144,20 +155,24 @@ void order_sums(Vector<const int64_t> positive, Vector<const int64_t> negative,
   out[6] = total.precision;
 }
 
+template <class Value>
+void bind_order(nb::module_& m) {
+  m.def("order_steps", &order_steps<Value>, "values"_a, "positive"_a, "negative"_a, "n_threads"_a,
+        "(keys, positive, negative): weights of both classes at each distinct value, ascending. "
+        "values: predictions, or keys.");
+  m.def("order_sums", &order_sums<Value>, "values"_a, "positive"_a, "negative"_a,
+        "negative_below"_a, "above"_a, "sums"_a, "n_threads"_a,
+        "Writes the weights of both classes, four digits of the area and the precisions, given the "
+        "negatives below all values and the (positives, negatives) above them.");
+}
+
 }  // namespace
 
 void init_order(nb::module_& m) {
   m.attr("N_ORDER_SUMS") = N_ORDER_SUMS;
   m.attr("SORT_ROWS") = SORT_ROWS;
-  const char* doc =
-      "(keys, positive, negative): weights of both classes at each distinct value, ascending.";
-  m.def("order_steps", &steps_of_predictions, "values"_a, "positive"_a, "negative"_a, "n_threads"_a,
-        doc);
-  m.def("order_steps", &steps_of_keys, "values"_a, "positive"_a, "negative"_a, "n_threads"_a, doc);
-  m.def("order_sums", &order_sums, "positive"_a, "negative"_a, "negative_below"_a, "above"_a,
-        "sums"_a, "n_threads"_a,
-        "Writes the weights of both classes, four digits of the area and the precisions of steps, "
-        "given the negatives below them and the (positives, negatives) above them.");
+  bind_order<double>(m);
+  bind_order<uint64_t>(m);
 }
 
 }  // namespace bitgrove

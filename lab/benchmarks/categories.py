@@ -1,23 +1,31 @@
 """How good and how fast are trainings on categories, each library with its defaults?
 
 Every library gets text and categories natively, the same rows, and its own
-defaults. A seed is another split into training and test rows. The table says
-the mean test metric (AUC, or RMSE) with its standard error over the seeds, and
-the median of the fit's time over bitgrove's on the same rows.
+defaults (what fit() does without arguments: CatBoost grows 1,000 trees, the
+others 100); --trees gives all the same number. A seed is another split into
+training and test rows, and the libraries take turns on it. The table says the
+mean test metric (AUC, or RMSE) with its standard error over the seeds; by how
+much bitgrove is better on the same splits, with the standard error of that
+difference; and the median of the fit's time over bitgrove's on the same split.
+With one thread time is the processor's, which other work does not lengthen.
 
-    python -m lab bench categories --data DIR
-    python -m lab bench categories --tables ids --seeds 2 --max-rows 20000
+A file given by --csv holds a line for each fit; what it holds is not measured
+again, so that a long run may be stopped.
+
+    python -m lab bench categories --data DIR --threads 1 --csv categories.csv
+    python -m lab bench categories --tables ids --seeds 2 --max-rows 20000 --trees 100
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,7 +35,7 @@ from sklearn.metrics import roc_auc_score, root_mean_squared_error
 import bitgrove
 from lab import benchmarks
 from lab.datasets.entry import data_folder
-from lab.reporting import machine, markdown_table, write_json
+from lab.reporting import machine, markdown_table
 
 Array = NDArray[Any]
 _TEST_SHARE = 0.2
@@ -54,7 +62,34 @@ class Table:
 
 
 Predict = Callable[[pd.DataFrame], Array]
-Fit = Callable[[Table, int], Predict]  # with this many threads
+
+
+class Settings(NamedTuple):
+    n_threads: int
+    n_trees: int | None = None  # None: as many as the library grows by itself
+
+    @property
+    def words(self) -> dict[str, Any]:
+        return {} if self.n_trees is None else {"n_estimators": self.n_trees}
+
+
+Fit = Callable[[Table, Settings], Predict]
+
+
+class Run(NamedTuple):
+    """A line of the results."""
+
+    table: str
+    rows: int
+    seed: int
+    trees: str
+    library: str
+    metric: float
+    seconds: float | None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self[:5]
 
 
 def _census(folder: Path, file: str) -> Table:
@@ -96,33 +131,37 @@ def _needed(folder: Path | None) -> Path:
     return folder
 
 
-def _bitgrove(train: Table, n_threads: int) -> Predict:
+def _bitgrove(train: Table, settings: Settings) -> Predict:
     kind = bitgrove.BitGroveClassifier if train.is_binary else bitgrove.BitGroveRegressor
-    return _second_class(kind(n_jobs=n_threads).fit(train.X, train.y))
+    return _second_class(kind(n_jobs=settings.n_threads, **settings.words).fit(train.X, train.y))
 
 
-def _lightgbm(train: Table, n_threads: int) -> Predict:
+def _lightgbm(train: Table, settings: Settings) -> Predict:
     import lightgbm
 
     kind = lightgbm.LGBMClassifier if train.is_binary else lightgbm.LGBMRegressor
-    fitted = kind(n_jobs=n_threads, verbosity=-1).fit(_as_categories(train.X), train.y)
+    how = {"n_jobs": settings.n_threads, "verbosity": -1, **settings.words}
+    fitted = kind(**how).fit(_as_categories(train.X), train.y)
     return lambda X: _second_class(fitted)(_like(X, train.X))
 
 
-def _xgboost(train: Table, n_threads: int) -> Predict:
+def _xgboost(train: Table, settings: Settings) -> Predict:
     import xgboost
 
     kind = xgboost.XGBClassifier if train.is_binary else xgboost.XGBRegressor
-    fitted = kind(n_jobs=n_threads, enable_categorical=True).fit(_as_categories(train.X), train.y)
+    how = {"n_jobs": settings.n_threads, "enable_categorical": True, **settings.words}
+    fitted = kind(**how).fit(_as_categories(train.X), train.y)
     return lambda X: _second_class(fitted)(_like(X, train.X))
 
 
-def _catboost(train: Table, n_threads: int) -> Predict:
+def _catboost(train: Table, settings: Settings) -> Predict:
     import catboost
 
     kind = catboost.CatBoostClassifier if train.is_binary else catboost.CatBoostRegressor
     how = {"cat_features": train.categories, "allow_writing_files": False, "verbose": 0}
-    fitted = kind(thread_count=n_threads, **how).fit(_as_text(train.X), train.y)
+    fitted = kind(thread_count=settings.n_threads, **how, **settings.words).fit(
+        _as_text(train.X), train.y
+    )
     return lambda X: _second_class(fitted)(_as_text(X))
 
 
@@ -156,21 +195,56 @@ SYSTEMS: dict[str, Fit] = {
 def main(words: Sequence[str]) -> int:
     options = parse(words)
     folder = data_folder(options.data)
-    systems = {name: SYSTEMS[name] for name in options.systems if find_spec(name)}
+    systems = [name for name in options.systems if find_spec(name)]
     print(f"machine: {machine()}\nthreads: {options.threads}; seeds: {options.seeds}\n")
-    results: dict[str, Any] = {}
+    known = {run.key: run for run in read_runs(options.csv)}
     for name in options.tables:
-        table = TABLES[name](folder)
-        runs: dict[str, list[tuple[float, float]]] = {system: [] for system in systems}
-        for seed in range(options.seeds):
-            train, test = split(table, seed, options.max_rows)
-            for system, fit in systems.items():
-                runs[system].append(measured(fit, train, test, options.threads))
+        table, runs = TABLES[name](folder), []
+        for run in _table_runs(name, table, systems, options, known):
+            runs.append(run)
+            if options.csv and run.key not in known:
+                append_run(options.csv, run)
         print(report(name, table, runs), flush=True)
-        results[name] = runs
-        if options.json:
-            write_json(options.json, {"machine": machine(), "tables": results})
     return 0
+
+
+def _table_runs(
+    name: str,
+    table: Table,
+    systems: Sequence[str],
+    options: argparse.Namespace,
+    known: dict[tuple[Any, ...], Run],
+) -> Iterator[Run]:
+    """Each library on each split, in turns; what is known is taken over."""
+    trees = "default" if options.trees is None else str(options.trees)
+    settings = Settings(options.threads, options.trees)
+    for seed in range(options.seeds):
+        train, test = split(table, seed, options.max_rows)
+        n_rows = len(train.y) + len(test.y)
+        for system in systems:
+            key = (name, n_rows, seed, trees, system)
+            if key in known:
+                yield known[key]
+            else:
+                yield Run(*key, *measured(SYSTEMS[system], train, test, settings))
+
+
+def read_runs(path: Path | None) -> list[Run]:
+    if path is None or not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [
+            Run(r["table"], int(r["rows"]), int(r["seed"]), r["trees"], r["library"],
+                float(r["metric"]), float(r["seconds"]) if r["seconds"] else None)
+            for r in csv.DictReader(file)
+        ]  # fmt: skip
+
+
+def append_run(path: Path, run: Run) -> None:
+    is_new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([Run._fields, run] if is_new else [run])
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -181,7 +255,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--max-rows", type=int, help="of training and test together")
-    parser.add_argument("--json", type=Path, help="write all results here")
+    parser.add_argument("--trees", type=int, help="of every library, instead of its default")
+    parser.add_argument("--csv", type=Path, help="all results; what it holds is taken over")
     return parser.parse_args(words)
 
 
@@ -191,26 +266,40 @@ def split(table: Table, seed: int, max_rows: int | None) -> tuple[Table, Table]:
     return table.part(rows[n_test:]), table.part(rows[:n_test])
 
 
-def measured(fit: Fit, train: Table, test: Table, n_threads: int) -> tuple[float, float]:
+def measured(fit: Fit, train: Table, test: Table, settings: Settings) -> tuple[float, float]:
     """(test metric, seconds of the fit)."""
-    start = time.perf_counter()
-    predict = fit(train, n_threads)
-    seconds = time.perf_counter() - start
+    clock = time.process_time if settings.n_threads == 1 else time.perf_counter
+    start = clock()
+    predict = fit(train, settings)
+    seconds = clock() - start
     return test.score(predict(test.X)), seconds
 
 
-def report(name: str, table: Table, runs: dict[str, list[tuple[float, float]]]) -> str:
-    """A Markdown table: a line for each library."""
-    metric = "AUC" if table.is_binary else "RMSE"
-    first = np.array(next(iter(runs.values())))[:, 1]
+def report(name: str, table: Table, runs: Sequence[Run]) -> str:
+    """A Markdown table: a line for each library, compared with the first."""
+    by_library: dict[str, dict[int, Run]] = {}
+    for run in runs:
+        by_library.setdefault(run.library, {})[run.seed] = run
+    first = next(iter(by_library.values()))
+    sign = 1.0 if table.is_binary else -1.0
     lines = []
-    for system, values in runs.items():
-        scores, seconds = np.array(values).T
-        error = scores.std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else float("nan")
-        ratio = float(np.median(seconds / first))
-        lines.append([system, f"{scores.mean():.5f}", f"{error:.5f}", f"{np.median(seconds):.2f}",
-                      f"{ratio:.1f}"])  # fmt: skip
-    header = ["library", metric, "standard error", "fit, s", "times the first's"]
+    for library, of_seed in by_library.items():
+        scores = [run.metric for run in of_seed.values()]
+        ahead = [sign * (first[seed].metric - run.metric) for seed, run in of_seed.items()]
+        times = [(run.seconds, first[seed].seconds) for seed, run in of_seed.items()]
+        timed = [(own, ours) for own, ours in times if own is not None and ours is not None]
+        seconds = f"{np.median([own for own, _ in timed]):.2f}" if timed else ""
+        ratio = f"{np.median([own / ours for own, ours in timed]):.1f}" if timed else ""
+        lines.append([library, _with_error(scores), _with_error(ahead), seconds, ratio])
+    metric = "AUC" if table.is_binary else "RMSE"
+    lead = f"{next(iter(by_library))} is better by"
     n_levels = {c: int(table.X[c].nunique()) for c in table.categories}
     title = f"## {name}: {len(table.X)} rows, {table.X.shape[1]} columns, levels {n_levels}"
+    header = ["library", metric, lead, "fit, s", "times the first's"]
     return f"{title}\n\n{markdown_table(header, lines)}\n"
+
+
+def _with_error(values: Sequence[float]) -> str:
+    """Mean and standard error."""
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
+    return f"{np.mean(values):.5f} ± {error:.5f}"

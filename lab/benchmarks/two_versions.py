@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 Rows = tuple[NDArray[Any], NDArray[Any]]
 Params = dict[str, Any]
-_BINARY = {"objective": "binary", "gradient_bits": 3}
+_BINARY = {"objective": "binary", "gradient_bits": 3, "gradient_scale": "max"}
 
 
 @dataclass(frozen=True)

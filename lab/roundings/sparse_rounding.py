@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lab.datasets.task import Task
 from lab.experiments.paired.gains import paired_gain
 from lab.reporting import markdown_table
 from lab.roundings.internals import RoundingRule, RuledTraining
@@ -57,6 +58,11 @@ WAYS = {
 }
 
 
+def _labels(study: Study) -> list[str]:
+    """The ways of these bits; those of four, the library's default, are always among them."""
+    return [label for label, way in WAYS.items() if way.bits in (None, 4, *study.bits)]
+
+
 class SparseRounding(Experiment):
     name = "sparse_rounding"
     summary = "rounding more rows to zero, against bits and against sampling rows"
@@ -67,7 +73,7 @@ class SparseRounding(Experiment):
             Cell(name, label, seed)
             for name in study.names(("higgs",))
             for seed in range(study.seeds)
-            for label in WAYS
+            for label in _labels(study)
         ]
 
     def measure(self, cell: Cell, bench: Bench) -> Result:
@@ -87,7 +93,8 @@ class SparseRounding(Experiment):
 
     def report(self, study: Study, bench: Bench, results: Results) -> Report:
         names = list(dict.fromkeys(cell.dataset for cell, _ in results))
-        found = {name: _Found(results, name, metric_of(bench.task(name))) for name in names}
+        labels = _labels(study)
+        found = {name: _Found(results, bench.task(name), labels) for name in names}
         pages = [
             f"{study.trees} trees, {study.seeds} random splits. Zero: rows that no histogram sees. "
             f"Rows: summed into histograms, seconds: of this process without rounding, both over "
@@ -97,10 +104,10 @@ class SparseRounding(Experiment):
         ]
         header = ["", "zero", "rows", "seconds", "small leaves", "metric", f"against {BASE}"]
         for name, one in found.items():
-            lines = [one.line(label) for label in WAYS]
+            lines = [one.line(label) for label in labels]
             title = titled(name, one.metric)
             table = markdown_table([title, *header[1:]], lines)
-            pages.append(f"{name}: {bench.task(name).shape} before the splits\n\n{table}")
+            pages.append(f"{name}: {one.shape} before the splits\n\n{table}")
         size = (10.0, 3.2 * grid(len(names))[0])
         return Report(
             csv_rows(results, "split"), "\n\n".join(pages), lambda f: _draw(f, found), size
@@ -110,13 +117,14 @@ class SparseRounding(Experiment):
 class _Found:
     """The runs of one dataset."""
 
-    def __init__(self, results: Results, name: str, metric: str) -> None:
-        self.metric, mine = metric, [(c, r) for c, r in results if c.dataset == name]
-        keys = (metric, "zero_share", "rows_summed", "seconds", "small_leaves")
+    def __init__(self, results: Results, task: Task, labels: list[str]) -> None:
+        self.metric, self.shape, name = metric_of(task), task.shape, task.name
+        mine = [(cell, result) for cell, result in results if cell.dataset == name]
+        keys = (self.metric, "zero_share", "rows_summed", "seconds", "small_leaves")
         columns = {key: by_system(mine, key) for key in keys}
         self.values = {
             label: {key: columns[key][name, label] for key in keys}
-            for label in WAYS
+            for label in labels
         }  # fmt: skip
 
     def ratio(self, label: str, key: str) -> float:
@@ -142,7 +150,7 @@ def _draw(figure: Figure, found: dict[str, _Found]) -> None:
     axes = panels(figure, len(found))
     for ax, (name, one) in zip(axes, found.items(), strict=False):
         for kind, color in zip(kinds, COLORS, strict=False):
-            mine = [label for label, way in WAYS.items() if way.kind == kind and label != FULL]
+            mine = [label for label in one.values if WAYS[label].kind == kind and label != FULL]
             rows = [one.ratio(label, "rows_summed") for label in mine]
             gains = [one.better(label) for label in mine]
             ax.errorbar(rows, [g.mean for g in gains], [g.error for g in gains], fmt="o", ms=4,

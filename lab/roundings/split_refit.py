@@ -8,8 +8,10 @@ it buys on test rows, how much of the gain that rounding loses it brings back, a
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lab.datasets.task import Task
 from lab.experiments.paired.gains import Paired, paired_gain
 from lab.reporting import markdown_table
 from lab.roundings.internals import RefittedTraining, SplitWork
@@ -74,23 +76,23 @@ class SplitRefit(Experiment):
             "summed in few bits; least: of the nodes alone that the finished tree splits."
         ]
         header = ["of full precision", "of plain", "regret", "late regret", "extra sums", "least"]
-        for name in names:
-            found = _Found(results, name, metric_of(bench.task(name)))
-            lines = [found.line(bits, k) for bits in study.bits for k in TOPS]
-            title = titled(name, found.metric)
-            table = markdown_table([title, "metric", *header], [found.full_line(), *lines])
-            pages.append(f"{name}: {bench.task(name).shape} before the splits\n\n{table}")
+        found = [_Found(results, bench.task(name)) for name in names]
+        for one in found:
+            lines = [one.line(bits, k) for bits in study.bits for k in TOPS]
+            title = titled(one.name, one.metric)
+            table = markdown_table([title, "metric", *header], [one.full_line(), *lines])
+            pages.append(f"{one.name}: {one.shape} before the splits\n\n{table}")
         size = (10.0, 3.2 * grid(len(names))[0])
-        draw = lambda figure: _draw(figure, study, bench, results, names)  # noqa: E731
-        return Report(csv_rows(results, "split"), "\n\n".join(pages), draw, size)
+        rows, page = csv_rows(results, "split"), "\n\n".join(pages)
+        return Report(rows, page, lambda figure: _draw(figure, study.bits, found), size)
 
 
 class _Found:
     """The runs of one dataset."""
 
-    def __init__(self, results: Results, name: str, metric: str) -> None:
-        self.name, self.metric = name, metric
-        self._mine = [(cell, result) for cell, result in results if cell.dataset == name]
+    def __init__(self, results: Results, task: Task) -> None:
+        self.name, self.metric, self.shape = task.name, metric_of(task), task.shape
+        self._mine = [(cell, result) for cell, result in results if cell.dataset == task.name]
 
     def runs(self, label: str, key: str) -> list[float]:
         return by_system(self._mine, key)[self.name, label]
@@ -131,16 +133,15 @@ def _regret(work: SplitWork, gain: float) -> float:
     return 1.0 - gain / work.best_gain if work.best_gain > 0.0 else 0.0
 
 
-def _draw(figure: Figure, study: Study, bench: Bench, results: Results, names: list[str]) -> None:
-    axes = panels(figure, len(names))
-    for ax, name in zip(axes, names, strict=False):
-        found = _Found(results, name, metric_of(bench.task(name)))
-        for bits, color in zip(study.bits, COLORS, strict=False):
-            gains = [found.better(FULL, _label(bits, k)) for k in TOPS]
+def _draw(figure: Figure, all_bits: Sequence[int], found: Sequence[_Found]) -> None:
+    axes = panels(figure, len(found))
+    for ax, one in zip(axes, found, strict=False):
+        for bits, color in zip(all_bits, COLORS, strict=False):
+            gains = [one.better(FULL, _label(bits, k)) for k in TOPS]
             ax.errorbar(range(len(TOPS)), [g.mean for g in gains], [g.error for g in gains],
                         fmt="-o", ms=4, color=color, label=f"{bits} bits")  # fmt: skip
         ax.axhline(0.0, color="#555555", lw=0.8)
         ax.set_xticks(range(len(TOPS)), [str(k) for k in TOPS])
-        ax.set_title(titled(name, found.metric), fontsize=9)
+        ax.set_title(titled(one.name, one.metric), fontsize=9)
         ax.set(xlabel="features summed exactly", ylabel="better than full precision, %")
     axes[0].legend(frameon=False, fontsize=7)

@@ -257,3 +257,11 @@ class RowVerbs:
         found = backend.keep_rows(nothing, None, KeepRule(0.1, 1.0, 0.0, 1.0, 5), one_run(0))
         assert len(found.grad) == 0 and not any(found.magnitudes)
         assert backend.count_importance(nothing, nothing, 0.1).sum() == 0
+
+    def test_fade(self, backend: Any) -> None:
+        rng = np.random.default_rng(7)
+        scores, start = rng.normal(size=(2, 2, N_ROWS))
+        mine = [backend.upload(values) for values in (scores.copy(), start)]
+        backend.fade(mine[0][1], mine[1][1], 2 / 3)
+        REFERENCE.fade(scores[1], start[1], 2 / 3)
+        assert backend.download(mine[0]).tobytes() == scores.tobytes()

@@ -8,6 +8,9 @@ import pyarrow.csv as pa_csv
 import pytest
 
 import bitgrove as bg
+from bitgrove.cli.options import parse
+from bitgrove.cli.training import _train_shard
+from bitgrove.distributed import run_threads
 from cli_cases import ok, read, refused, train_argv, write_csv, write_parquet
 
 PARAMS = {"objective": "regression", "n_estimators": 5, "num_leaves": 7, "n_jobs": 1}
@@ -67,6 +70,21 @@ def test_text_stays_text_where_it_looks_like_numbers(columns, tmp_path, capsys):
     np.testing.assert_array_equal(read(out)["prediction"], model.predict(table))
 
 
+def test_text_on_one_rank_is_text_on_all(columns, tmp_path):
+    """The first rank's file has only shops that look like numbers."""
+    shops = np.array(["007", "7", "a", "b"], dtype=object)[columns["shop"] % 4]
+    columns["shop"] = pa.array(shops, pa.string())
+    order = np.argsort(shops, kind="stable")
+    parts = np.split(order, [int(np.isin(shops, ["007", "7"]).sum())])
+    for name, rows in zip(("1.csv", "2.csv"), parts, strict=True):
+        write_csv(tmp_path / name, pa.table(columns).take(rows).to_pydict())
+    words = train_argv(tmp_path / "*.csv", tmp_path / "m", "--categorical_feature", "shop")
+    args = parse([str(word) for word in words])
+    run_threads(2, lambda comm: _train_shard(args, comm))
+    whole = pa.table(columns).take(order)
+    assert bg.load(tmp_path / "m").digest() == expected(whole).digest()
+
+
 def test_bad_categories(columns, tmp_path, capsys):
     path, model = write_csv(tmp_path / "d.csv", columns), tmp_path / "m"
     for name, message in (("y", "not a feature"), ("sohp", "did you mean 'shop'")):
@@ -95,6 +113,19 @@ def test_going_on_from_a_model(columns, tmp_path, capsys):
     assert "is also an input" in refused(capsys, *argv[:8], first, *argv[9:])
     assert "no such file" in refused(capsys, *argv, "--init_model", tmp_path / "none")
     assert "other features" in refused(capsys, *train_argv(path, second, "--init-model", first))
+
+
+def test_going_on_with_categories(columns, tmp_path, capsys):
+    """The second file has only shops that look like numbers; they are text in the model."""
+    shops = np.array(["007", "7", "a", "b"], dtype=object)[columns["shop"] % 4]
+    columns["shop"] = pa.array(shops, pa.string())
+    path, first, second = write_csv(tmp_path / "d.csv", columns), tmp_path / "1", tmp_path / "2"
+    ok(capsys, *train_argv(path, first, "--categorical_feature", "shop"))
+    rows = pa.table(columns).filter(pa.array(np.isin(shops, ["007", "7"])))
+    few = write_csv(tmp_path / "few.csv", rows.to_pydict())
+    ok(capsys, *train_argv(few, second, "--init_model", first))
+    data = bg.Dataset(rows.select(["city", "shop", "x"]), rows["y"])
+    assert bg.load(second).digest() == bg.train(PARAMS, data, init_model=first).digest()
 
 
 def test_going_on_keeps_the_classes(tmp_path, capsys):

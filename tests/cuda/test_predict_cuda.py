@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bitgrove as bg
+from bitgrove.backends.cuda import predict as device_predict
+from bitgrove.backends.cuda import transfer
 from bitgrove.errors import DataError, ParameterError
+from bitgrove.model import predict as model_predict
 from bitgrove.model.model import Model
-from cases import CASES, denormal_case
+from cases import CASES
+from denormal_case import denormal_case
 
 NAMES = ["binary 2 bits", "regression weighted", "multiclass", "ranking", "early stopping"]
 
@@ -68,6 +73,45 @@ def test_denormals(backend: Any) -> None:
         np.testing.assert_array_equal(model.predict(rows, device="cuda"), expected)
         found = model.predict(cupy.asarray(rows))
         np.testing.assert_array_equal(cupy.asnumpy(found), expected)
+
+
+def test_leaves(backend: Any, trained: tuple[Model, Any]) -> None:
+    cupy = pytest.importorskip("cupy")
+    model, X = trained
+    for rows in (X, X.astype(np.float32), X[:1], X[:0]):
+        for how in ({}, {"num_iteration": 2}, {"num_iteration": 0}, {"start_iteration": 1}):
+            expected = model.predict_leaf(rows, device="cpu", **how)
+            found = model.predict_leaf(rows, device="cuda", **how)
+            assert found.dtype == np.int32
+            np.testing.assert_array_equal(found, expected)
+            on_device = model.predict(cupy.asarray(rows), pred_leaf=True, **how)
+            np.testing.assert_array_equal(cupy.asnumpy(on_device), expected)
+
+
+def test_many_parts(
+    backend: Any, trained: tuple[Model, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, X = trained
+    rows = np.concatenate([X, X[::-1]])
+    expected = (model.predict(rows, device="cpu"), model.predict_leaf(rows, device="cpu"))
+    monkeypatch.setattr(device_predict, "_PART_BYTES", 10_000)
+    monkeypatch.setattr(device_predict, "_FOUND_BYTES", 5000)
+    monkeypatch.setattr(transfer, "BLOCK_BYTES", 4096)
+    np.testing.assert_array_equal(model.predict(rows, device="cuda"), expected[0])
+    np.testing.assert_array_equal(model.predict_leaf(rows, device="cuda"), expected[1])
+
+
+def test_a_model_of_the_gpu_predicts_many_rows_there(
+    backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES["binary 2 bits"]()
+    estimator = bg.BitGroveClassifier(n_estimators=4, device=backend.name)
+    estimator.fit(case.X, np.asarray(case.y) > 0)
+    expected = estimator.predict_proba(case.X)
+    assert not estimator.model_._device_forests  # too few
+    monkeypatch.setattr(model_predict, "_LEAST_WALKS", 1)
+    np.testing.assert_array_equal(estimator.predict_proba(case.X), expected)
+    assert set(estimator.model_._device_forests) == {backend.name}
 
 
 def test_errors(backend: Any, trained: tuple[Model, Any]) -> None:

@@ -91,7 +91,7 @@ def test_trees_without_a_split_are_announced() -> None:
 def test_switches_that_change_nothing() -> None:
     switches = {
         "boosting_type": "gbdt", "tree_method": "hist", "deterministic": True, "bagging_seed": 3,
-        "force_row_wise": True, "missing": np.nan, "use_label_encoder": False, "booster": "gbtree",
+        "force_row_wise": True, "missing": np.nan, "use_label_encoder": False,
     }  # fmt: skip
     plain = small().fit(X, Y)
     switched = small(**switches)
@@ -103,11 +103,10 @@ def test_switches_that_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"boosting_type": "dart"}, "boosting_type='dart': known from LightGBM, not supported"),
         ({"grow_policy": "depthwise"}, "grow_policy='depthwise': known from XGBoost, not support"),
         ({"tree_method": "gpu_hist"}, "not supported; device='cuda' trains on a GPU"),
         ({"missing": -999}, "missing=-999: known from XGBoost, not supported; give missing"),
-        ({"drop_rate": 0.1}, "'drop_rate' is known from LightGBM, not supported"),
+        ({"sample_type": "weighted"}, "'sample_type' is known from XGBoost, not supported"),
         ({"cegb_tradeoff": 2.0}, "'cegb_tradeoff' is known from LightGBM, not supported"),
         ({"colsample_bylevel": 0.5}, "known from XGBoost, not supported; use colsample_bytree"),
         ({"od_wait": 5}, "known from CatBoost, not supported; use early_stopping_rounds"),
@@ -128,10 +127,10 @@ def test_names_of_others_are_not_our_own() -> None:
 
 def test_all_problems_at_once() -> None:
     with pytest.raises(ParameterError) as caught:
-        resolve({"num_leaves": 1, "foo": 2, "eta": -1, "boosting": "dart"})
+        resolve({"num_leaves": 1, "foo": 2, "eta": -1, "boosting": "gblinear"})
     words = str(caught.value)
     assert words.startswith("4 problems:")
-    assert all(part in words for part in ("num_leaves=1", "'foo'", "learning_rate=-1", "dart"))
+    assert all(part in words for part in ("num_leaves=1", "'foo'", "learning_rate=-1", "gblinear"))
     frame = pd.DataFrame(X[:, :3], columns=list("abc")).assign(
         d=pd.Timestamp("2020-01-01"), e=pd.Timedelta(1)
     )

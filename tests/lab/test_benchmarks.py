@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from lab.__main__ import main
+from lab.benchmarks.categories import Run, Table, read_runs, report
 from lab.systems.bitgrove import Bitgrove
 
 
@@ -52,12 +55,31 @@ def test_libraries_that_are_missing_are_left_out(
 def test_categories_beside_other_libraries(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out.json"
-    words = ["--tables", "ids", "--seeds", "2", "--max-rows", "3000", "--json", str(out)]
-    assert main(["bench", "categories", *words, "--systems", "bitgrove", "lightgbm"]) == 0
-    assert "| bitgrove |" in capsys.readouterr().out
-    runs = json.loads(out.read_text())["tables"]["ids"]
-    assert all(0.5 < auc < 1.0 and seconds > 0.0 for of in runs.values() for auc, seconds in of)
+    out = tmp_path / "out.csv"
+    words = ["--tables", "ids", "--max-rows", "3000", "--trees", "20", "--csv", str(out)]
+    words += ["--systems", "bitgrove", "lightgbm"]
+    assert main(["bench", "categories", *words, "--seeds", "1"]) == 0
+    first = read_runs(out)
+    assert main(["bench", "categories", *words, "--seeds", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "| bitgrove |" in said and "bitgrove is better by" in said
+    runs = read_runs(out)
+    assert runs[:2] == first and len(runs) == 4  # what the file held was not measured again
+    assert all(0.5 < r.metric < 1.0 and r.seconds and r.rows == 3000 for r in runs)
+
+
+def test_categories_are_compared_on_the_same_splits() -> None:
+    table = Table(pd.DataFrame({"c": ["a", "b"]}), np.zeros(2), False)
+    libraries = {"bitgrove": (2.0, (3.0, 9.0)), "b": (5.0, (4.0, 12.0))}
+    runs = [
+        Run("t", 2, seed, "default", library, metric, seconds)
+        for library, (seconds, metrics) in libraries.items()
+        for seed, metric in enumerate(metrics)
+    ]
+    line = report("t", table, runs).splitlines()[-1]
+    assert [cell.strip() for cell in line.split("|")[1:-1]] == [
+        "b", "8.00000 ± 4.00000", "2.00000 ± 1.00000", "5.00", "2.5"
+    ]  # fmt: skip
 
 
 def test_threads_and_linearity_print_tables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.model.predict import predict_leaves, predict_scores
 from bitgrove.model.tree import Tree, make_forest
-from cases import denormal_case
+from denormal_case import denormal_case
 from kernel_cases import SIMD
 
 N_FEATURES = 6

@@ -65,7 +65,10 @@ def test_small_histogram_pool(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_predictions_equal_training_scores(case: Case) -> None:
-    """Raw predictions are the scores training ended with, to the last bit."""
+    """Raw predictions are the scores training ended with, to the last bit.
+
+    Nearly so where older trees were changed on the way: their scores are changed, too.
+    """
     from bitgrove.data.dataset import Dataset
     from bitgrove.params import resolve
     from bitgrove.training.booster import Booster
@@ -79,7 +82,9 @@ def test_predictions_equal_training_scores(case: Case) -> None:
         booster.boost(iteration)
     raw = booster.model(None).predict_raw(case.X)
     scores = booster.scores.T
-    np.testing.assert_array_equal(raw.reshape(scores.shape), scores)
+    if booster.params.boosting_type == "gbdt":
+        np.testing.assert_array_equal(raw.reshape(scores.shape), scores)
+    np.testing.assert_allclose(raw.reshape(scores.shape), scores, rtol=1e-13, atol=1e-13)
 
 
 def test_seed_changes_the_model() -> None:

@@ -15,7 +15,10 @@ from bitgrove.errors import DataError, ParameterError
 from bitgrove.params import resolve
 from cases import CASES, Case, signal, table
 
-NAMES = ["binary 2 bits", "multiclass", "regression weighted", "ranking", "binary sampled"]
+NAMES = [
+    "binary 2 bits", "multiclass", "regression weighted", "ranking", "binary sampled",
+    "ranking xendcg", "categories", "categories binary sampled", "categories multiclass",
+]  # fmt: skip
 X = table(400, 5, 1)
 Y = signal(X, 1)
 PARAMS = {"objective": "regression", "n_jobs": 1, "num_leaves": 7}
@@ -24,12 +27,13 @@ PARAMS = {"objective": "regression", "n_jobs": 1, "num_leaves": 7}
 def half(case: Case, n_estimators: int, init_model: Any = None, **place: Any) -> bg.Model:
     params = {k: v for k, v in case.params.items() if k != "early_stopping_rounds"}
     params = {"n_jobs": 2, **params, "n_estimators": n_estimators, **place}
-    data = bg.Dataset(case.X, case.y, weight=case.weight, group=case.group)
+    data = bg.Dataset(case.X, case.y, weight=case.weight, group=case.group, **case.kinds)
     return bg.train(params, data, init_model=init_model)
 
 
 def same_trees(one: bg.Model, other: bg.Model) -> bool:
-    fields = ("feature", "threshold", "left", "right", "leaf_value", "leaf_rows", "gain")
+    fields = ("feature", "threshold", "left", "right", "leaf_value", "leaf_rows", "gain",
+              "left_bins")  # fmt: skip
     pairs = zip(one.trees, other.trees, strict=True)
     return all(
         getattr(a, name).tobytes() == getattr(b, name).tobytes()
@@ -49,12 +53,15 @@ def test_going_on_is_as_never_having_stopped(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_bits_everywhere(name: str, tmp_path: Path) -> None:
-    """From a model of other rows, whose thresholds are no edges of these bins."""
+    """From a model of other rows, whose thresholds are no edges of these bins.
+
+    It does not know all of their levels."""
     case = CASES[name]()
-    shift = case.X + 0.01
+    shift, categories = case.X + 0.01, list(case.categories)
+    shift[:, categories] = np.where(case.X[:, categories] % 7 == 0, 1.0, case.X[:, categories])
     params = {k: v for k, v in case.params.items() if k != "early_stopping_rounds"}
     params["n_estimators"] = 3
-    other = bg.Dataset(shift, case.y, weight=case.weight, group=case.group)
+    other = bg.Dataset(shift, case.y, weight=case.weight, group=case.group, **case.kinds)
     start = bg.train({**params, "max_bin": 31}, other)
     start.save(tmp_path / "start")
     places = [{"device": "reference"}, {"n_jobs": 1}, {"n_jobs": 3}]
@@ -66,7 +73,7 @@ def test_the_same_bits_everywhere(name: str, tmp_path: Path) -> None:
     def rank(comm: Any) -> str:
         rows = np.array_split(np.arange(len(case.y)), comm.size)[comm.rank]
         weight = None if case.weight is None else case.weight[rows]
-        shard = bg.Dataset(case.X[rows], case.y[rows], weight=weight)
+        shard = bg.Dataset(case.X[rows], case.y[rows], weight=weight, **case.kinds)
         # Only rank 0 can read the file.
         given = tmp_path / "start" if comm.rank == 0 else tmp_path / "nowhere"
         return bg.train({**params, "n_jobs": 1}, shard, comm=comm, init_model=given).digest()
@@ -81,6 +88,27 @@ def test_scores_are_those_of_the_rows() -> None:
     second = bg.train(PARAMS, bg.Dataset(X, Y), 1, init_model=first)
     np.testing.assert_array_equal(second.predict(X, num_iteration=5), first.predict(X))
     assert np.mean((second.predict(X) - Y) ** 2) < np.mean((first.predict(X) - Y) ** 2)
+
+
+def test_levels_that_the_model_does_not_know() -> None:
+    """They are missing values, or worth nothing, as in prediction; its own stay as they are."""
+    rng = np.random.default_rng(5)
+    city, shop = rng.integers(0, 6, 900), rng.integers(0, 400, 900)
+    y = (city % 2) + 0.01 * shop + rng.normal(size=900) * 0.1
+    rows = np.column_stack([city, shop]).astype(float)
+    known = (city < 4) & (shop < 300)
+    kinds = {"categorical_feature": [0, 1]}
+    first = bg.train(PARAMS, bg.Dataset(rows[known], y[known], **kinds), 5)
+    second = bg.train(PARAMS, bg.Dataset(rows, y, **kinds), 5, init_model=first)
+    assert second.encoder is not None and 1 in second.encoder.statistics
+    assert second.encoder.levels[0].values.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(second.predict(rows, num_iteration=5), first.predict(rows))
+    assert np.mean((second.predict(rows) - y) ** 2) < np.mean((first.predict(rows) - y) ** 2)
+    unseen = np.where(rows < [4, 300], rows, [np.nan, 999])
+    np.testing.assert_array_equal(second.predict(rows), second.predict(unseen))
+    with pytest.raises(DataError, match=r"'f0' holds text or categories.* knows it as a number"):
+        numbers = bg.train(PARAMS, bg.Dataset(rows, y), 2)
+        bg.train(PARAMS, bg.Dataset(rows, y, **kinds), 2, init_model=numbers)
 
 
 def test_validation_sets_start_there_too() -> None:

@@ -10,6 +10,9 @@ import pytest
 
 import bitgrove as bg
 from bitgrove.distributed import Comm, run_threads
+from bitgrove.errors import ParameterError
+from bitgrove.params import resolve
+from bitgrove.training.variants import BOOSTING
 from cases import CASES, Case
 
 
@@ -41,6 +44,10 @@ def test_every_case_resumes_to_the_same_bytes(case: Case, tmp_path: Path) -> Non
     path = tmp_path / "checkpoint"
     interrupted(case, path, every=2, cut=3)
     assert bg.load(path).n_iterations == 2
+    if not BOOSTING[resolve(case.params).boosting_type].can_resume:
+        with pytest.raises(ParameterError, match="resume_from: not with boosting_type="):
+            train(case, resume_from=path)
+        return
     resumed, whole = train(case, resume_from=path), train(case)
     assert resumed.to_bytes() == whole.to_bytes()
     assert resumed.info.evals_result == whole.info.evals_result

@@ -351,6 +351,9 @@ class Backend(Protocol):
         next call.
         """
 
+    def fade(self, scores: Any, start: Any, keep: float) -> None:
+        """start + (scores - start) * keep, for the scores of one output, in place."""
+
     def new_pool(self, matrix: Any, n_slots: int, half_bits: int) -> Any:
         """A HistogramPool."""
 

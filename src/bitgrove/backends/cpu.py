@@ -204,14 +204,18 @@ class CpuBackend:
     def keep_rows(
         self, grad: Array, hess: Array | None, rule: KeepRule, runs: RowRuns
     ) -> OutputGradients:
-        names = ("kept grad", "kept hess")
-        kept = [self.buffer(name, grad.shape, np.float32) for name in names]
+        kept_grad = self.buffer("kept grad", grad.shape, np.float32)
+        kept_hess = self.buffer("kept hess", grad.shape, np.float32)
         for run in runs:
             part = None if hess is None else hess[run.rows]
-            out = (kept[0][run.rows], kept[1][run.rows])
+            out = (kept_grad[run.rows], kept_hess[run.rows])
             how = _core.KeepRule(*rule, run.first)
             _core.keep_rows(grad[run.rows], part, how, *out, self.n_threads)
-        return OutputGradients(*kept, _core.magnitudes(*kept, self.n_threads)[0])
+        magnitudes = _core.magnitudes(kept_grad, kept_hess, self.n_threads)[0]
+        return OutputGradients(kept_grad, kept_hess, magnitudes)
+
+    def fade(self, scores: Array, start: Array, keep: float) -> None:
+        scores[:] = start + (scores - start) * keep
 
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])

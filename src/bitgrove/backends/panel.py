@@ -24,7 +24,7 @@ from bitgrove.objectives.metrics import (
 )
 from bitgrove.objectives.metrics.base import RowMetric
 from bitgrove.objectives.metrics.facts import by_row
-from bitgrove.objectives.metrics.order import OrderSums, core_steps, core_sums, range_sums
+from bitgrove.objectives.metrics.order import core_order
 from bitgrove.objectives.metrics.queries import QueryMetric
 from bitgrove.objectives.metrics.tally import Promise
 
@@ -87,6 +87,7 @@ class CoreTally(NumpyTally):
     def __init__(self, plain: NumpyTally, n_threads: int, simd: int) -> None:
         super().__init__(plain.data, plain.facts, plain.ledger)
         self._n_threads, self._simd = n_threads, simd
+        self.order_maker = core_order(n_threads)
         self._prediction = np.ascontiguousarray(by_row(self.data.prediction))
         self._label = np.ascontiguousarray(by_row(self.data.label))
 
@@ -117,13 +118,6 @@ class CoreTally(NumpyTally):
         rows = (self._prediction, self._label, self.facts.whole)
         _core.cell_sums(*rows, self._outputs(output), sums, self._n_threads)
         return self.promise_pairs(sums, n_classes)
-
-    def sum_order(self, output: int) -> Promise[OrderSums]:
-        prediction = np.ascontiguousarray(self._prediction[:, output])
-        steps_of, sums_of = core_steps(self._n_threads), core_sums(self._n_threads)
-        steps = steps_of(prediction, *self.facts.sides(output))
-        total = self.ledger.add_whole(range_sums(steps, self.facts.comm, steps_of, sums_of))
-        return lambda: OrderSums.of(total())
 
     def queries(self, metric: QueryMetric) -> Promise[float]:
         tables = self.facts.queries(metric)

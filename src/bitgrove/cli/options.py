@@ -139,28 +139,9 @@ def _add_train_options(parser: _Parser) -> None:
     # The generated usage would list forty parameters.
     parser.usage = "bitgrove train --data FILE --label COL --objective NAME --model OUT [options]"
     _add_data_options(parser)
-    parser.add_argument(
-        "--label", metavar="COL", required=True,
-        help="the column to predict; text is fine for classes, e.g. --label price",
-    )  # fmt: skip
+    _add_column_options(parser)
     parser.add_argument("--model", metavar="OUT", required=True,
                         help="the model file to write, e.g. --model price.bitgrove")  # fmt: skip
-    parser.add_argument("--weight", metavar="COL",
-                        help="a column of row weights, e.g. --weight n_seen")  # fmt: skip
-    parser.add_argument(
-        "--group", metavar="COL",
-        help="the column of query ids for lambdarank; rows of a query must be contiguous, "
-        "e.g. --group query",
-    )  # fmt: skip
-    parser.add_argument(
-        "--ignore", metavar="COLS", action="append",
-        help="columns that are not features, e.g. --ignore id,date (repeatable)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--categorical_feature", "--categorical-feature", metavar="COLS", action="append",
-        help="columns of numbers that are categories, e.g. --categorical_feature zip,shop "
-        "(repeatable); text columns are categories anyway",
-    )  # fmt: skip
     parser.add_argument(
         "--init_model", "--init-model", metavar="FILE",
         help="a model to go on from: its trees stay, and n_estimators more are added, e.g. "
@@ -197,6 +178,30 @@ def _add_train_options(parser: _Parser) -> None:
             title = f"training parameters: {parameter.group.lower()}"
             groups[parameter.group] = parser.add_argument_group(title)
         _add_table_parameter(groups[parameter.group], parameter)
+
+
+def _add_column_options(parser: _Parser) -> None:
+    """What the columns are for."""
+    parser.add_argument(
+        "--label", metavar="COL", required=True,
+        help="the column to predict; text is fine for classes, e.g. --label price",
+    )  # fmt: skip
+    parser.add_argument("--weight", metavar="COL",
+                        help="a column of row weights, e.g. --weight n_seen")  # fmt: skip
+    parser.add_argument(
+        "--group", metavar="COL",
+        help="the column of query ids for lambdarank; rows of a query must be contiguous, "
+        "e.g. --group query",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ignore", metavar="COLS", action="append",
+        help="columns that are not features, e.g. --ignore id,date (repeatable)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--categorical_feature", "--categorical-feature", metavar="COLS", action="append",
+        help="columns of numbers that are categories, e.g. --categorical_feature zip,shop "
+        "(repeatable); text columns are categories anyway",
+    )  # fmt: skip
 
 
 def _add_table_parameter(group: Any, parameter: Parameter) -> None:

@@ -132,8 +132,8 @@ class _ShardReader:
         assert params.objective is not None
         self.objective = OBJECTIVES[params.objective].from_settings(vars(params))
         self.classes = None if init_model is None else init_model.class_labels()
-        known = {} if init_model is None else categories_of_model(init_model)
-        self.text = frozenset(name for name, is_text in known.items() if is_text)
+        self.known = {} if init_model is None else categories_of_model(init_model)
+        self.text = frozenset(name for name, is_text in self.known.items() if is_text)
         self.categories: list[str] | None = None
 
     def dataset(self, patterns: Sequence[str]) -> Dataset:
@@ -143,7 +143,7 @@ class _ShardReader:
             sharded_files.check_query_borders(table, args.group, comm)
         label, self.classes = self._labels(table, args.label)
         if self.categories is None:
-            listed = _listed_categories(table, names, args)
+            listed = [*_listed_categories(table, names, args), *self.known]
             self.categories = tables.categories_of(table, names, listed)
         return Dataset(
             tables.feature_table(table, names, self.categories),
@@ -164,7 +164,7 @@ class _ShardReader:
             self.text = sharded_files.shared_names(mine, comm)
             if self.text != mine:
                 again = files.read_table(patterns, replace(how, text=self.text))
-                table = sharded_files.shared_columns(again, comm)
+                table = again.select(table.column_names)
         return table, names
 
     def _labels(self, table: Any, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bitgrove.arithmetic.exact_math import hash_key, longer_key, mix64
 from bitgrove.params import TrainParams
 
-_ROWS, _FEATURES, _ROUNDING, _KEPT, _NODES = 2, 3, 4, 7, 15
+_ROWS, _FEATURES, _ROUNDING, _KEPT, _DROPPED, _NODES = 2, 3, 4, 7, 8, 15
 
 
 class Sample(NamedTuple):
@@ -74,6 +74,11 @@ def share_limit(share: float) -> int:
 def keep_key(seed: int, tree: int) -> int:
     """Key of the rows that a tree keeps by their gradients."""
     return hash_key(seed, _KEPT, tree)
+
+
+def drop_draw(seed: int, iteration: int, tree: int) -> float:
+    """A number in [0, 1) that decides whether an iteration drops a tree (-1: none at all)."""
+    return hash_key(seed, _DROPPED, iteration, tree + 1) * 2.0**-64
 
 
 @cache

@@ -31,6 +31,8 @@ I64 = NDArray[np.int64]
 N_BLOCKS, N_HEARD = 9, 4
 # The prior in rows: between these, and the middle one where no level has rows in two blocks.
 LEAST_PRIOR, USUAL_PRIOR, MOST_PRIOR = 0.1, 10.0, 100.0
+# Values are rounded to this many steps or half as many: finer cuts between levels are noise.
+N_STEPS = 64
 _BLOCK_PURPOSE = 5
 # Integers of 36 bits are summed in two halves of 18: float64 holds the sums of 2^31 rows exactly.
 _VALUE_BITS, _HALF_BITS, _MAX_SUM_BITS = 36, 18, 62
@@ -90,8 +92,10 @@ def fit_statistics(
         shape = (N_BLOCKS, n_levels + 1)
         parts = Sums(sums.reshape(shape), hess.reshape(shape), (unit, unit_hess))
         prior = _prior(parts, int(counts.sum()))
-        values.append(parts.of_levels().steps(prior))
-        columns.append(parts.heard().steps(prior)[blocks.of_row, level])
+        worth = parts.of_levels().steps(prior)
+        step = _rounding_step(worth)
+        values.append(np.rint(worth / step) * step)
+        columns.append((np.rint(parts.heard().steps(prior) / step) * step)[blocks.of_row, level])
     return Statistics(np.array(values)), columns
 
 
@@ -125,6 +129,12 @@ class Sums(NamedTuple):
         grad = self.grad[has_rows].astype(np.float64) * self.units[0]
         terms = grad * grad / (self.hess[has_rows].astype(np.float64) * self.units[1])
         return float(fixed_point_sums([terms], SoloComm())[0]), len(terms)
+
+
+def _rounding_step(worth: F64) -> float:
+    """A power of two, so that rounding is exact."""
+    width = float(worth.max() - worth.min())
+    return math.ldexp(1.0, math.frexp(width)[1] - (N_STEPS.bit_length() - 1)) if width else 1.0
 
 
 def _prior(parts: Sums, n_rows: int) -> float:

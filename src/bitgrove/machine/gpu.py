@@ -22,6 +22,22 @@ def import_cupy() -> Any:
     return cupy
 
 
+def usable_gpu() -> str | None:
+    """The current GPU, such as "cuda:0"; None where CuPy, the driver or a GPU is missing."""
+    try:
+        return f"cuda:{find_device('cuda')}"
+    except ParameterError:
+        return None
+
+
+def free_bytes(name: str) -> int:
+    """Memory of a GPU that nobody uses."""
+    cupy = import_cupy()
+    with cupy.cuda.Device(find_device(name)):
+        free, _ = cupy.cuda.runtime.memGetInfo()
+    return int(free)
+
+
 def find_device(name: str) -> int:
     """The number of the device that 'cuda' or 'cuda:1' names; ParameterError if there is none."""
     cupy = import_cupy()

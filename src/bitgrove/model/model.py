@@ -151,15 +151,16 @@ class Model(OtherNames):
         leaves as `predict_leaf` does. `num_iteration` limits the boosting rounds used, counted from
         `start_iteration` (0: the base score alone; None: all, or up to the best iteration; -1:
         all). The base score is always part of it. `n_jobs` is the number of threads (None or -1:
-        all cores, -2: all but one). `device` is "cpu", "cuda" or "cuda:1"; None is where the rows
-        of X are. Rows on a GPU give a CuPy array; the bits are the same everywhere.
+        all cores, -2: all but one). `device` is "cpu", "cuda", "cuda:1" or "auto" (a GPU, if there
+        is one and enough to do); None is where the rows of X are, but after a training on a GPU
+        many host rows go there. Rows on a GPU give a CuPy array; the bits are the same everywhere.
         """
         if pred_contrib:
             raise ParameterError("pred_contrib=True: contributions are not supported yet")
         if pred_leaf:
             return self.predict_leaf(
-                X, start_iteration=start_iteration, num_iteration=num_iteration, n_jobs=n_jobs
-            )
+                X, start_iteration=start_iteration, num_iteration=num_iteration, n_jobs=n_jobs,
+                device=device)  # fmt: skip
         link = IDENTITY if raw_score else self._objective.link
         if start_iteration == 0:  # a single row should not wait for more than this
             return self._predicted(link, X, self._n_used(num_iteration), n_jobs, device)
@@ -179,11 +180,16 @@ class Model(OtherNames):
         start_iteration: int = 0,
         num_iteration: int | None = None,
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> npt.NDArray[np.int32]:
         """The index of the leaf that each row reaches in each tree: (n_rows, n_trees)."""
         part, n_used = self._part(start_iteration, num_iteration)
-        rows = rows_for_prediction(X, self.feature_names, self.encoder)
         n_trees = n_used * self.n_outputs
+        gpu = choose_gpu(X, device, self._trained_on, n_trees)
+        rows = rows_for_prediction(X, self.feature_names, self.encoder)
+        if gpu is not None:
+            found: npt.NDArray[np.int32] = part._device_forest(gpu).leaves(rows, n_trees)
+            return found
         return predict_leaves(part.forest, rows, checked_n_jobs(n_jobs))[:, :n_trees]
 
     def staged_predict(
@@ -226,6 +232,7 @@ class Model(OtherNames):
         if not isinstance(iterations, slice) or iterations.step not in (None, 1):
             raise ParameterError(f"model[{iterations!r}]: neighbouring iterations, as in [0:10]")
         start, stop, _ = iterations.indices(self.n_iterations)
+        self._check_parts(stop - start, "a slice")
         part = self._copy()
         part.trees = self.trees[start * self.n_outputs : max(start, stop) * self.n_outputs]
         part.best_iteration, part._forest, part._device_forests = None, None, {}
@@ -339,7 +346,7 @@ class Model(OtherNames):
         self, link: Link, X: Any, n_used: int, n_jobs: int | None, device: str | None
     ) -> Any:
         """Scores after the link; of the kind (CuPy or NumPy) that X is of."""
-        gpu = choose_gpu(X, device)
+        gpu = choose_gpu(X, device, self._trained_on, n_used * self.n_outputs)
         rows = rows_for_prediction(X, self.feature_names, self.encoder)
         if gpu is not None:
             found = self._device_forest(gpu).predict(rows, n_used * self.n_outputs, link)
@@ -349,6 +356,10 @@ class Model(OtherNames):
             predict_scores(self.forest, rows, self.base_score, n_used, n_threads)
         )
 
+    @property
+    def _trained_on(self) -> str:
+        return "cpu" if self.info is None else self.info.device
+
     def _device_forest(self, gpu: str) -> Any:
         """The trees on a GPU, sent there once."""
         from bitgrove.backends.cuda.predict import DeviceForest
@@ -357,12 +368,18 @@ class Model(OtherNames):
             self._device_forests[gpu] = DeviceForest(self.trees, self.base_score, gpu)
         return self._device_forests[gpu]
 
+    def _check_parts(self, n_iterations: int, asked: str) -> None:
+        """The trees of a forest hold their share of a mean over all of them."""
+        if self.params["boosting_type"] == "rf" and 0 < n_iterations < self.n_iterations:
+            raise ParameterError(f"{asked}: a forest (boosting_type='rf') has no parts")
+
     def _n_used(self, num_iteration: int | None) -> int:
         if num_iteration is None:
             return self.n_iterations if self.best_iteration is None else self.best_iteration
         n_used = as_int("num_iteration", num_iteration)
         if n_used == -1:
             return self.n_iterations
+        self._check_parts(n_used, f"num_iteration={num_iteration!r}")
         if not 0 <= n_used <= self.n_iterations:
             raise ParameterError(
                 f"num_iteration={num_iteration!r}: the model has {self.n_iterations} iterations"

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.data.device_tables import device_of, require_device
 from bitgrove.errors import ParameterError
-from bitgrove.machine.gpu import find_device
+from bitgrove.machine.gpu import find_device, usable_gpu
 from bitgrove.machine.threads import resolve_threads
 
 Rows = NDArray[Any]
+# Rows times trees from which on a GPU is faster than the cores beside it, sending included.
+_LEAST_WALKS = 2_000_000
 
 
 def predict_scores(
@@ -50,17 +52,33 @@ def predict_leaves(forest: Any, rows: Rows, n_jobs: int | None) -> NDArray[np.in
     return leaves
 
 
-def choose_gpu(X: Any, device: str | None) -> str | None:
-    """The GPU to predict on; None is the CPU. If no device is given, it is where the rows are."""
+def choose_gpu(X: Any, device: str | None, trained_on: str, n_trees: int) -> str | None:
+    """The GPU to predict on; None is the CPU.
+
+    If no device is given, it is where the rows are; many rows of the host go to the GPU that the
+    model was trained on. "auto": many rows go to a GPU if there is one.
+    """
     lies_on = device_of(X)
-    if device is None:
+    if lies_on == "cpu" and device in (None, "auto"):
+        if _n_rows(X) * n_trees < _LEAST_WALKS:
+            return None
+        known = trained_on if trained_on.startswith("cuda") else None
+        return known or (usable_gpu() if device == "auto" else None)
+    if device in (None, "auto"):
         device = lies_on
     elif device.partition(":")[0] == "cuda":
         device = f"cuda:{find_device(device)}"
     elif device != "cpu":
-        raise ParameterError(f"device={device!r}: allowed are 'cpu', 'cuda' and 'cuda:0', ...")
+        allowed = "'cpu', 'auto', 'cuda' and 'cuda:0', ..."
+        raise ParameterError(f"device={device!r}: allowed are {allowed}")
     require_device(lies_on, device)
     return None if device == "cpu" else device
+
+
+def _n_rows(X: Any) -> int:
+    """Of any table; 0 where only reading it would tell."""
+    shape = getattr(X, "shape", None)
+    return int(shape[0]) if shape else getattr(X, "n_rows", 0)
 
 
 def as_int(name: str, value: object) -> int:

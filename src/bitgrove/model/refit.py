@@ -38,8 +38,7 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     if isinstance(decay_rate, bool) or not 0.0 <= decay_rate <= 1.0:
         raise ParameterError(f"decay_rate={decay_rate!r}: must lie between 0 and 1")
     kind = OBJECTIVES[model.objective]
-    if kind.family == "given":
-        raise ParameterError("refit: the objective is a function of yours, which no model holds")
+    _check_can_refit(model)
     params = resolve({**model.params, **kind.class_settings(model.n_classes)})
     dataset = dataset.without_zero_weights()
     objective = make_objective(params, dataset, comm)
@@ -99,6 +98,13 @@ def _column_directions(model: Model, params: TrainParams) -> NDArray[np.int8]:
     categories = () if encoder is None else encoder.levels
     found = directions(params, model.feature_names, categories)
     return found if encoder is None else found[encoder.sources]
+
+
+def _check_can_refit(model: Model) -> None:
+    if OBJECTIVES[model.objective].family == "given":
+        raise ParameterError("refit: the objective is a function of yours, which no model holds")
+    if (boosting := model.params["boosting_type"]) != "gbdt":
+        raise ParameterError(f"refit: not for boosting_type={boosting!r}; train again")
 
 
 def _leaf_quantiles(

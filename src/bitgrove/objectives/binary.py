@@ -30,17 +30,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Binary(Objective):
-    """Labels 0 and 1; the score is the log odds of class 1, divided by `sigmoid`."""
+class _TwoClasses(Objective):
+    """Labels 0 and 1; the score is the log odds of class 1."""
 
-    name = "binary"
-    synonyms = ("binary:logistic", "logloss", "log_loss", "Logloss")
     family = "elementwise"
-    kernel = "logistic"
     default_metric = "logloss"
     predicts = "probability"
     is_classifier = True
     takes_columns = True
+
+    @property
+    def n_classes(self) -> int | None:
+        return 2
+
+    @property
+    def top_label(self) -> int | None:
+        return 1
+
+    @property
+    def link(self) -> Link:
+        return Sigmoid()
+
+    def check_labels(self, label: F64) -> None:
+        if not ((label == 0.0) | (label == 1.0)).all():
+            raise DataError(f"label: objective {self.name!r} needs labels 0 and 1")
+
+    def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
+        return log_odds(label_mean(label, weight, comm)) / self.link.slope
+
+
+@dataclass(frozen=True)
+class Binary(_TwoClasses):
+    """The logistic loss; the log odds are divided by `sigmoid`."""
+
+    name = "binary"
+    synonyms = ("binary:logistic", "logloss", "log_loss", "Logloss")
+    kernel = "logistic"
 
     scale_pos_weight: float = 1.0
     is_unbalance: bool = False
@@ -54,14 +79,6 @@ class Binary(Objective):
                 f"parameter 'sigmoid' is {reprlib.repr(sigmoid)}, not a positive number"
             )
         return cls(sigmoid=sigmoid, n_columns=n_outputs)
-
-    @property
-    def n_classes(self) -> int | None:
-        return 2
-
-    @property
-    def top_label(self) -> int | None:
-        return 1
 
     @property
     def kernel_parameters(self) -> tuple[float, ...]:
@@ -78,10 +95,6 @@ class Binary(Objective):
                 f"is_unbalance=True and scale_pos_weight={self.scale_pos_weight!r}: give one of "
                 "the two"
             )
-
-    def check_labels(self, label: F64) -> None:
-        if not ((label == 0.0) | (label == 1.0)).all():
-            raise DataError(f"label: objective {self.name!r} needs labels 0 and 1")
 
     def for_labels(self, label: F64, comm: Comm) -> Objective:
         if label.ndim == 2 and (self.is_unbalance or self.scale_pos_weight != 1.0):
@@ -108,9 +121,6 @@ class Binary(Objective):
                 f"between {MIN_WEIGHT:.2g} and {MAX_MAGNITUDE:g}"
             )
         return product.astype(np.float32)
-
-    def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
-        return log_odds(label_mean(label, weight, comm)) / self.sigmoid
 
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         p = numpy_sigmoid(self.sigmoid * scores)
@@ -161,48 +171,24 @@ class CrossEntropy(Objective):
 
 
 @dataclass(frozen=True)
-class Focal(Objective):
+class Focal(_TwoClasses):
     """The logistic loss, faded by (1 - p)^focal_gamma for rows that are already right."""
 
     name = "focal"
     synonyms = ("focal_loss", "binary:focal")
-    family = "elementwise"
     kernel = "focal"
-    default_metric = "logloss"
-    predicts = "probability"
-    is_classifier = True
-    takes_columns = True
 
     focal_gamma: float = 2.0
     focal_alpha: float = 0.25
 
     @property
-    def n_classes(self) -> int | None:
-        return 2
-
-    @property
-    def top_label(self) -> int | None:
-        return 1
-
-    @property
     def kernel_parameters(self) -> tuple[float, ...]:
         return (self.focal_gamma, self.focal_alpha, 1.0 - self.focal_alpha)
-
-    @property
-    def link(self) -> Link:
-        return Sigmoid()
 
     def check_settings(self) -> None:
         check_level("focal_alpha", self.focal_alpha)
         if self.focal_gamma > 100.0:
             raise ParameterError(f"focal_gamma={self.focal_gamma!r}: must be at most 100")
-
-    def check_labels(self, label: F64) -> None:
-        if not ((label == 0.0) | (label == 1.0)).all():
-            raise DataError(f"label: objective {self.name!r} needs labels 0 and 1")
-
-    def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
-        return log_odds(label_mean(label, weight, comm))
 
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         positive = label > 0.0

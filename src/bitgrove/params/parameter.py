@@ -48,6 +48,8 @@ class Parameter:
     low_open: bool = False
     choices: Collection[str] = ()
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
+    # Values that stand for those of several parameters.
+    shorthands: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     optional: bool = False  # None is a value of its own
     one_or_more: bool = False  # a single number stands for a list of one
     or_bool: bool = False  # True and False stand for 1 and 0

@@ -43,8 +43,6 @@ def _switch(names: str, whose: str, accepts: Callable[[object], bool], instead: 
     _SWITCHES.update(dict.fromkeys(names.split(), (whose, accepts, instead)))
 
 
-_switch("boosting_type boosting boost", LIGHTGBM, _one_of("gbdt", "gbrt", None))
-_switch("booster", XGBOOST, _one_of("gbtree", None))
 _switch("tree_method", XGBOOST, _one_of("hist", "auto", "approx", None),
         "device='cuda' trains on a GPU")  # fmt: skip
 _switch("grow_policy", XGBOOST, _one_of("lossguide", "Lossguide", None),
@@ -87,7 +85,6 @@ _elsewhere(
     "cegb_penalty_feature_lazy cegb_penalty_feature_coupled auc_mu_weights",
     LIGHTGBM,
 )
-_elsewhere("drop_rate max_drop skip_drop uniform_drop xgboost_dart_mode", LIGHTGBM)
 _elsewhere("num_grad_quant_bins", LIGHTGBM, "gradient_bits: b bits are its 2^b - 2")
 _elsewhere("machines num_machines local_listen_port machine_list_filename", LIGHTGBM,
            "ranks come from MPI or Dask")  # fmt: skip
@@ -95,7 +92,8 @@ _elsewhere("gpu_platform_id gpu_device_id num_gpu gpu_use_dp", LIGHTGBM, "device
 _elsewhere("eval_at ndcg_eval_at ndcg_at", LIGHTGBM, "eval_metric=['ndcg@5', 'ndcg@10']")
 _elsewhere("colsample_bylevel feature_weights", XGBOOST,
            "colsample_bytree samples features")  # fmt: skip
-_elsewhere("rate_drop one_drop sample_type normalize_type multi_strategy", XGBOOST)
+_elsewhere("one_drop sample_type normalize_type", XGBOOST, "uniform_drop and xgboost_dart_mode")
+_elsewhere("multi_strategy", XGBOOST)
 _elsewhere("max_cached_hist_node refresh_leaf process_type updater", XGBOOST)
 _elsewhere("gpu_id", XGBOOST, "device='cuda:1'")
 _elsewhere("n_iterations", CATBOOST, "n_estimators")

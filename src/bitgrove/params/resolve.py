@@ -19,7 +19,7 @@ from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
 def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
     """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
-    given = vars(params) if isinstance(params, TrainParams) else with_function(params or {})
+    given = vars(params) if isinstance(params, TrainParams) else _written_out(params or {})
     canonical = {**CANONICAL, **own_names(given)}
     values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
     spelled: dict[str, str] = {}
@@ -54,6 +54,21 @@ def with_function(params: Mapping[str, Any]) -> dict[str, Any]:
     for name in [n for n, v in given.items() if CANONICAL.get(n) == "objective" and callable(v)]:
         given["objective_function"] = given.pop(name)
         given["objective"] = Custom.name
+    return given
+
+
+def _written_out(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Functions and values that stand for several parameters become these."""
+    given = with_function(params)
+    for name, value in list(given.items()):
+        short = BY_NAME[CANONICAL[name]].shorthands if name in CANONICAL else {}
+        if isinstance(value, str) and value in short:
+            del given[name]
+            for full, meant in short[value].items():
+                for other in [n for n in given if CANONICAL.get(n) == full]:
+                    if given.pop(other) not in (meant, BY_NAME[full].default):
+                        raise ParameterError(f"{name}={value!r}: not together with {other}")
+                given[full] = meant
     return given
 
 

@@ -52,6 +52,13 @@ class TrainParams:
         "validation data decide. LightGBM `num_iterations`, XGBoost `num_boost_round`.",
         "num_iterations num_iteration n_iter num_trees num_round num_rounds num_boost_round "
         "max_iter iterations", low=1, high=10**6)
+    boosting_type: str = _row("choice", "gbdt", CORE,
+        "How trees become a model: `gbdt` (each corrects the sum of all before it), `dart` (some "
+        "of them are dropped meanwhile), `rf` (a random forest: the mean of trees on drawn rows or "
+        "features). `goss` is short for `data_sample_strategy=\"goss\"`. See variants.md. XGBoost "
+        "`booster`.", "boosting boost booster", choices=("gbdt", "dart", "rf"),
+        synonyms={"gbrt": "gbdt", "gbtree": "gbdt", "random_forest": "rf", None: "gbdt"},
+        shorthands={"goss": {"boosting_type": "gbdt", "data_sample_strategy": "goss"}})
     learning_rate: float | tuple[float, ...] = _row("schedule", 0.1, CORE,
         "Each tree's values are multiplied by it. Smaller values generalise better and need more "
         "trees; try 0.02 to 0.2. A list has one value for each iteration, a function is asked for "
@@ -138,6 +145,21 @@ class TrainParams:
         "Look at one threshold only of each feature at each node, drawn at random: trees that are "
         "quicker to grow, and less alike. Categories are searched as always. As in LightGBM.",
         "extra_tree")
+    drop_rate: float = _row("float", 0.1, SAMPLING,
+        "Chance of a tree to be dropped in an iteration of `dart`. XGBoost `rate_drop`.",
+        "rate_drop", high=1, only_with={"boosting_type": "dart"})
+    skip_drop: float = _row("float", 0.5, SAMPLING,
+        "Chance of an iteration of `dart` to drop nothing.",
+        high=1, only_with={"boosting_type": "dart"})
+    max_drop: int = _row("int", 50, SAMPLING,
+        "Most iterations whose trees are dropped at once; 0 and below: no limit.",
+        low=-MANY, high=MANY, only_with={"boosting_type": "dart"})
+    uniform_drop: bool = _row("bool", False, SAMPLING,
+        "Drop all trees with the same chance; False: those with larger weights more often.",
+        only_with={"boosting_type": "dart"})
+    xgboost_dart_mode: bool = _row("bool", False, SAMPLING,
+        "Weights of new and dropped trees as XGBoost has them (`normalize_type=\"tree\"`).",
+        only_with={"boosting_type": "dart"})
     monotone_constraints: tuple[Any, ...] | None = _row("directions", None, CONSTRAINTS,
         "1 where predictions may only rise with a feature, -1 where they may only fall, 0 where "
         "they may do both: for all features in their order, or by name for some. Holds for "
@@ -287,8 +309,9 @@ class TrainParams:
         "changes the model.", "num_threads num_thread nthread nthreads thread_count",
         low=-MANY, high=MANY, optional=True, synonyms={-1: None, 0: None}, affects_model=False)
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
-        "`cuda:1` GPU 1; `reference` is slow, plain NumPy, for checking. All give the same model.",
-        "device_type", choices=("cpu", "cuda", "cuda:0", "reference"), affects_model=False)
+        "`cuda:1` GPU 1; `auto` a GPU, if there is one with room and at least 50,000 rows for it; "
+        "`reference` is slow, plain NumPy, for checking. All give the same model.",
+        "device_type", choices=("cpu", "auto", "cuda", "cuda:0", "reference"), affects_model=False)
     histogram_pool_mb: int | None = _row("int", None, EXECUTION,
         "Memory for histograms in MiB, at most. None: 1024 on the CPU, a quarter of the free "
         "memory on a GPU. With less, more histograms are built again instead of kept. LightGBM "

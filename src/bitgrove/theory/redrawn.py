@@ -23,7 +23,7 @@ from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import ParameterError
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.params import TrainParams, resolve
+from bitgrove.params import BY_NAME, TrainParams, resolve
 from bitgrove.training.booster import Booster, start_scores
 from bitgrove.training.quantize import QuantizedGradients, quantize
 
@@ -85,6 +85,11 @@ def redrawn_trees(
         raise ParameterError(f"iterations: must lie between 0 and {model.n_iterations - 1}")
     if model.encoder is not None:
         raise ParameterError("model: its categories cannot be measured yet, only numbers")
+    for name in ("boosting_type", "data_sample_strategy"):
+        if model.params[name] != BY_NAME[name].default:
+            raise ParameterError(
+                f"model: trained with {name}={model.params[name]!r}, which cannot be measured yet"
+            )
     booster = Booster(resolve({**model.params, "device": "cpu"}), data, SoloComm())
     params = replace(booster.params, **drawing)
     table = np.column_stack(booster.dataset.columns)

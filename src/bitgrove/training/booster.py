@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.selection import integer_weights
-from bitgrove.backends import Backend, BinnedMatrix, give_back_memory, make_backend
+from bitgrove.backends import (
+    Backend,
+    BinnedMatrix,
+    choose_device,
+    give_back_memory,
+    make_backend,
+)
 from bitgrove.backends.base import (
     Gradients,
     LeafRule,
@@ -40,8 +46,14 @@ from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
-from bitgrove.training.continuing import check_continues, raw_scores, shared_model
-from bitgrove.training.encoding import fit_encoder, many_levels, with_agreed_levels
+from bitgrove.training.continuing import check_continues, column_scores, raw_scores, shared_model
+from bitgrove.training.encoding import (
+    Seen,
+    fit_encoder,
+    known_columns,
+    many_levels,
+    with_agreed_levels,
+)
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
@@ -54,7 +66,8 @@ from bitgrove.training.refit import (
     smoothed,
     within_bounds,
 )
-from bitgrove.training.variants import make_draws
+from bitgrove.training.variants import make_boosting, make_draws
+from bitgrove.training.variants.boosting import ScoreChange
 from bitgrove.training.variants.rows import TrainingRows
 
 F64 = NDArray[np.float64]
@@ -75,6 +88,7 @@ class TrainInfo:
     seconds: dict[str, float] = field(default_factory=dict)
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_score: dict[str, dict[str, float]] = field(default_factory=dict)
+    device: str = "cpu"  # where it ran
 
     def __repr__(self) -> str:
         seconds = ", ".join(f"{what} {s:.3g} s" for what, s in self.seconds.items())
@@ -102,7 +116,9 @@ class Booster:
         label, group = dataset.label, dataset.group
         assert label is not None
         weight = self.objective.row_weights(label, dataset.weight)
-        self.backend: Backend = make_backend(params)
+        device = choose_device(params.device, dataset, self.objective)
+        self.backend: Backend = make_backend(replace(params, device=device))
+        self.info.device = self.backend.name
         # The smallest pool of all ranks: ranks with different pools would plan different messages.
         pool_mb = params.histogram_pool_mb or self.backend.pool_mb
         self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])
@@ -116,10 +132,7 @@ class Booster:
         else:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
-        self.scores = self.start_scores(dataset)
-        self.encoder, self.matrix = bin_training_set(
-            dataset, self.backend, params, comm, self.runs, self._first_gradients
-        )
+        self.encoder, self.matrix = self._scored_and_binned()
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -130,6 +143,7 @@ class Booster:
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
         self.draws = make_draws(params, rows)
+        self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
 
@@ -142,29 +156,58 @@ class Booster:
             raise DataError("init_score: not together with init_model")
         return self.backend.upload(raw_scores(self.init_model, dataset, self.params.n_jobs))
 
+    def _scored_and_binned(self) -> tuple[Encoder | None, BinnedMatrix]:
+        """Sets the scores that training starts from; the encoder of init_model stays as it is."""
+        dataset, backend, params, comm = self.dataset, self.backend, self.params, self.comm
+        model = self.init_model
+        if model is None or model.encoder is None:
+            self.scores = self.start_scores(dataset)
+            first, runs = self._first_gradients, self.runs
+            return bin_training_set(dataset, backend, params, comm, runs, first)
+        require_device(dataset.device, backend.name)
+        # The gradients that the statistics of the model are made of, if it knows these rows.
+        self.scores = start_scores(backend, self.base_score, dataset.n_rows)
+        seen = Seen(self._first_gradients, self.runs, model.params["random_state"], comm)
+        columns = known_columns(model.encoder, dataset, seen)
+        self.scores = backend.upload(column_scores(model, columns, params.n_jobs))
+        matrix = _edges_and_bins(columns, backend, params, self.runs, comm, model.encoder.n_levels)
+        give_back_memory()
+        matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
+        return model.encoder, matrix
+
     def _first_gradients(self) -> FirstGradients:
         found = self.backend.gradients(self.objective, self.scores, self.targets)
         hess = None if found.hess is None else self.backend.download(found.hess)
         return FirstGradients(self.backend.download(found.grad), hess)
 
-    def boost(self, iteration: int) -> list[Tree]:
-        """One iteration: a tree for each output; those of init_model are counted."""
+    def boost(self, iteration: int) -> list[ScoreChange]:
+        """One iteration: a tree for each output; those of init_model are counted.
+
+        Returns what the scores went through, in order, for those of validation sets.
+        """
         self.gradients = None  # their memory can be used again
+        mine = iteration - self.n_before
+        dropped = self._apply(self.boosting.drop(self.trees, mine))
+        self.seen = self.boosting.seen_scores(self)
         objective = self.objective.at(iteration, self.params.random_state)
-        self.gradients = gradients = self.backend.gradients(objective, self.scores, self.targets)
-        return [
+        self.gradients = gradients = self.backend.gradients(objective, self.seen, self.targets)
+        grown = [
             self._add_tree(output, gradients.output(output), iteration)
             for output in range(self.objective.n_outputs)
         ]
+        return dropped + grown + self._apply(self.boosting.settle(self.trees))
 
-    def repeat(self, trees: list[Tree]) -> list[Tree]:
+    def repeat(self, trees: list[Tree]) -> list[ScoreChange]:
         """One iteration of a checkpoint: its trees are added to the scores as they are."""
-        for output, tree in enumerate(trees):
-            self.backend.add_tree(self.scores[output], self.matrix, tree)
         self.trees += trees
-        return trees
+        return self._apply([ScoreChange(output, tree) for output, tree in enumerate(trees)])
 
-    def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> Tree:
+    def _apply(self, changes: list[ScoreChange]) -> list[ScoreChange]:
+        for output, tree, _ in changes:
+            self.backend.add_tree(self.scores[output], self.matrix, tree)
+        return changes
+
+    def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> ScoreChange:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
         unit = self.objective.output(output).unit_hessian
@@ -192,6 +235,9 @@ class Booster:
         values = within_bounds(grown, values, rule.learning_rate)
         values = self.guards.bounded(values, rule.learning_rate)
         tree = finish_tree(grown, values, hess)
+        keep = self.boosting.keep(iteration - self.n_before)
+        if keep != 1.0:
+            backend.fade(self.scores[output], self.seen[output], keep)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
         self.info.rounds_per_tree.append(grown.n_rounds)
@@ -200,26 +246,30 @@ class Booster:
                 self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
         self.info.rounding_noise.append(quantized.rounding_noise)
-        return tree
+        return ScoreChange(output, tree, keep)
 
     def _quantiles(self, output: int, work: TreeWork, n_leaves: int, level: float) -> F64:
         """Of the residuals of each leaf."""
-        keys = self.backend.residual_keys(self.scores[output], self.targets.label_of(output))
+        keys = self.backend.residual_keys(self.seen[output], self.targets.label_of(output))
         return residual_quantiles(work, keys, self.leaf_weights, n_leaves, level, self.comm)
 
     def leaf_rule(self, tree: int) -> LeafRule:
         params, rate = self.params, self.params.learning_rate
-        if isinstance(rate, tuple):  # one for each iteration of this training
-            rate = rate[tree // self.objective.n_outputs - self.n_before]
+        iteration = tree // self.objective.n_outputs - self.n_before  # of this training
+        if isinstance(rate, tuple):
+            rate = rate[iteration]
+        rate = self.boosting.rate(rate, iteration)
         return LeafRule(params.reg_alpha, params.reg_lambda, rate)
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""
         n_outputs = self.objective.n_outputs
         n_kept = len(self.trees) if best_iteration is None else best_iteration * n_outputs
+        n_old = self.n_before * n_outputs
+        trees = self.trees[:n_old] + self.boosting.finished(self.trees[n_old:n_kept])
         return Model(
             objective=self.objective.name,
-            trees=self.trees[:n_kept],
+            trees=trees[:n_kept],
             base_score=self.base_score,
             feature_names=self.dataset.feature_names,
             params=model_params(self.params),

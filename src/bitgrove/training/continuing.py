@@ -8,16 +8,19 @@ ones. Scores are sums over a row's leaves in the order of the trees: the same bi
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.data.device_tables import on_host
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model, load
+from bitgrove.model.predict import predict_scores
 
 if TYPE_CHECKING:
     from bitgrove.data.dataset import Dataset
@@ -51,9 +54,14 @@ def check_continues(model: Model, objective: Objective, dataset: Dataset) -> Non
         )
     if model.feature_names != dataset.feature_names:
         raise DataError("init_model has other features than the training set")
-    if model.encoder is not None or dataset.levels:
-        # Its trees know the codes of its own levels, the new trees would know others.
-        raise DataError("init_model: training with categories cannot go on from a model yet")
+    if dataset.init_score is not None:
+        raise DataError("init_score: not together with init_model")
+    known = {} if model.encoder is None else model.encoder.levels
+    for f in sorted(f for f in dataset.levels if f not in known and len(dataset.levels[f])):
+        raise DataError(
+            f"init_model: column {model.feature_names[f]!r} holds text or categories, but the "
+            "model knows it as a number"
+        )
 
 
 def raw_scores(model: Model, dataset: Dataset, n_jobs: int | None) -> NDArray[np.float64]:
@@ -62,3 +70,12 @@ def raw_scores(model: Model, dataset: Dataset, n_jobs: int | None) -> NDArray[np
         return np.zeros((model.n_outputs, 0))
     found: Any = model.predict_raw(dataset, n_jobs=n_jobs, device="cpu")
     return np.ascontiguousarray(found.reshape(dataset.n_rows, model.n_outputs).T)
+
+
+def column_scores(model: Model, columns: Sequence[Any], n_jobs: int | None) -> NDArray[np.float64]:
+    """(n_outputs, n_rows), of the columns that the model's trees see."""
+    if len(columns[0]) == 0:
+        return np.zeros((model.n_outputs, 0))
+    rows = np.stack([on_host(column) for column in columns], axis=1)
+    found = predict_scores(model.forest, rows, model.base_score, model.n_iterations, n_jobs)
+    return np.ascontiguousarray(found.T)

@@ -109,7 +109,8 @@ def _run(
     """All folds, one iteration at a time; callbacks see the means."""
     deadline = time.perf_counter() + (params.max_seconds or math.inf)
     callbacks = list(callbacks)
-    if params.early_stopping_rounds is not None or params.max_seconds is not None:
+    may_choose = params.max_seconds is not None and training[0][0].boosting.trees_stay
+    if params.early_stopping_rounds is not None or may_choose:
         rounds = params.early_stopping_rounds or MANY
         callbacks.append(early_stopping(rounds, params.first_metric_only))
     if params.verbosity >= 1:
@@ -119,8 +120,8 @@ def _run(
     for iteration in range(params.n_estimators):
         judged = []
         for booster, evaluator in training:
-            for tree in booster.boost(iteration):
-                evaluator.add(tree)
+            for change in booster.boost(iteration):
+                evaluator.add(change)
             judged.append(evaluator.evaluate())
         state.iteration, state.evaluations = iteration + 1, []
         for each in zip(*judged, strict=True):
@@ -129,6 +130,7 @@ def _run(
             values.setdefault(f"{_SET} {each[0].metric}-mean", []).append(float(numbers.mean()))
             values.setdefault(f"{_SET} {each[0].metric}-stdv", []).append(float(numbers.std()))
         answers = [callback(state) for callback in callbacks]  # each sees every iteration
+        training[0][0].boosting.check_best(state.best_iteration)
         if any(answers) or time.perf_counter() >= deadline:
             break
     best = state.best_iteration

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,10 +87,26 @@ def fit_encoder(
     if not dataset.levels:
         return None, dataset.columns
     many = many_levels(dataset, params)
+    if not many:
+        return Encoder(dataset.n_features, dataset.levels), dataset.columns
+    assert first_gradients is not None, "categories of many levels need gradients"
+    return _with_statistics(dataset, many, Seen(first_gradients, runs, params.random_state, comm))
+
+
+class Seen(NamedTuple):
+    """What statistics are made of: the first gradients of rows, and which block a row is in."""
+
+    gradients: Callable[[], FirstGradients]
+    runs: RowRuns
+    seed: int
+    comm: Comm
+
+
+def _with_statistics(
+    dataset: Dataset, many: Iterable[int], seen: Seen
+) -> tuple[Encoder, list[Any]]:
     columns, more, statistics = list(dataset.columns), [], {}
-    if many:
-        assert first_gradients is not None, "categories of many levels need gradients"
-        gradients, blocks = first_gradients(), Blocks.of(runs, params.random_state, comm)
+    gradients, blocks = seen.gradients(), Blocks.of(seen.runs, seen.seed, seen.comm)
     for f in many:
         codes = dataset.columns[f]
         fitted = fit_statistics(on_host(codes), len(dataset.levels[f]), gradients, blocks)
@@ -98,3 +114,25 @@ def fit_encoder(
         columns[f], *others = [beside(column, codes) for column in fitted[1]]
         more += others
     return Encoder(dataset.n_features, dataset.levels, statistics), columns + more
+
+
+def known_columns(encoder: Encoder, dataset: Dataset, seen: Seen) -> list[Any]:
+    """The columns that rows are binned from by the Encoder of a model that training goes on from.
+
+    Levels that it does not know are as in prediction. If the rows are those that its statistics
+    were made of (they make the same again), a row gets what other blocks say, as it did then.
+    """
+    many = sorted(encoder.statistics)
+    if many and _same_levels(dataset.levels, encoder.levels):
+        again, columns = _with_statistics(dataset, many, seen)
+        pairs = [(encoder.statistics[f].values, again.statistics[f].values) for f in many]
+        if all(np.array_equal(old, new) for old, new in pairs):
+            return columns
+    return encoder.encode(dataset.columns, dataset.levels, dataset.feature_names)
+
+
+def _same_levels(one: Mapping[int, Levels], other: Mapping[int, Levels]) -> bool:
+    return one.keys() == other.keys() and all(
+        levels.kind == other[f].kind and np.array_equal(levels.values, other[f].values)
+        for f, levels in one.items()
+    )

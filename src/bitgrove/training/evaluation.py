@@ -19,8 +19,8 @@ from bitgrove.data.device_tables import require_device
 from bitgrove.data.encoder import Encoder
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, ParameterError
-from bitgrove.model.tree import Tree
 from bitgrove.objectives.metrics import EvalSet, FunctionMetric, Metric, make_metric
+from bitgrove.training.variants.boosting import ScoreChange
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import Booster
@@ -47,6 +47,7 @@ class _ValidSet:
     scores: Any
     dataset: Dataset
     is_training: bool = False
+    start: Any = None  # the scores before the first tree, once they are needed
 
 
 class Evaluator:
@@ -69,7 +70,6 @@ class Evaluator:
         ]
         if len({valid.name for valid in self.sets}) != len(self.sets):
             raise ParameterError(f"valid_names: names must differ, got {set_names}")
-        self._n_trees = len(booster.trees)
         eval_sets = [self._eval_set(valid) for valid in self.sets]
         self.panel = self.backend.new_panel(eval_sets, booster.comm)
 
@@ -109,12 +109,19 @@ class Evaluator:
         scores = booster.start_scores(dataset)
         return _ValidSet(name, matrix, scores, dataset)
 
-    def add(self, tree: Tree) -> None:
-        output = self._n_trees % self.booster.objective.n_outputs
-        self._n_trees += 1
+    def add(self, change: ScoreChange) -> None:
+        """What the training scores went through, done to those of all validation sets."""
         for valid in self.sets:
             if not valid.is_training:
-                self.backend.add_tree(valid.scores[output], valid.matrix, tree)
+                self._apply(change, valid)
+
+    def _apply(self, change: ScoreChange, valid: _ValidSet) -> None:
+        output, tree, keep = change
+        if keep != 1.0:
+            if valid.start is None:
+                valid.start = self.booster.start_scores(valid.dataset)
+            self.backend.fade(valid.scores[output], valid.start[output], keep)
+        self.backend.add_tree(valid.scores[output], valid.matrix, tree)
 
     def evaluate(self) -> list[Evaluation]:
         if not self.sets:

@@ -27,6 +27,7 @@ def shared_checkpoint(resume_from: Model | PathLike | None, booster: Booster) ->
     checkpoint = shared_model(resume_from, booster.comm, "resume_from")
     if checkpoint is None:
         return []
+    booster.boosting.check_resume()
     _check_fits(checkpoint, booster)
     n_outputs = checkpoint.n_outputs
     return [checkpoint.trees[i : i + n_outputs] for i in range(0, len(checkpoint.trees), n_outputs)]

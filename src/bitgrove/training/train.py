@@ -118,11 +118,12 @@ def _run(
         for iteration in range(first, total):
             state.repeated = iteration < len(grown)
             known = grown[iteration] if state.repeated else None
-            for tree in booster.boost(iteration) if known is None else booster.repeat(known):
-                evaluator.add(tree)
+            for change in booster.boost(iteration) if known is None else booster.repeat(known):
+                evaluator.add(change)
             state.iteration, state.evaluations = iteration + 1, evaluator.evaluate()
             # Every callback sees every iteration, also the one another callback stops at.
             answers = [callback(state) for callback in callbacks]
+            booster.boosting.check_best(state.best_iteration)
             stop = any(answers) or (deadline is not None and time.perf_counter() >= deadline)
             if ask_all:
                 stop = bool(comm.allreduce_max(np.array([int(stop)]))[0])
@@ -143,7 +144,7 @@ def _callbacks(booster: Booster, evaluator: Evaluator, given: list[Callback]) ->
         if not evaluator.sets:
             raise ParameterError("early_stopping_rounds: needs a validation set (valid_sets)")
         callbacks.append(early_stopping(params.early_stopping_rounds, params.first_metric_only))
-    elif params.max_seconds is not None and evaluator.has_deciding:
+    elif params.max_seconds is not None and evaluator.has_deciding and booster.boosting.trees_stay:
         # Never stops, but keeps the best iteration of those there was time for.
         callbacks.append(early_stopping(MANY, params.first_metric_only))
     if params.verbosity >= 1:

@@ -61,6 +61,7 @@ class CudaBackend:
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)
         self.name = self.device.name
+        self.device.kernels.prepare(say=params.verbosity >= 1 or params.progress)
         self._num_leaves = params.num_leaves
         self.pool_mb = max(self.device.free_bytes() >> 22, 1)  # a quarter
         self._host = CpuBackend(params.n_jobs)
@@ -243,6 +244,13 @@ class CudaBackend:
             device.launch("sampling", "keep_rows", device.grid(n_rows), *data, *how, *out)
         magnitudes = device.mailbox.fetch(found_at, (1,), MAGNITUDES)[0]
         return OutputGradients(kept_grad, kept_hess, magnitudes)
+
+    @on_device
+    def fade(self, scores: Any, start: Any, keep: float) -> None:
+        """Three operations of CuPy: one alone could be contracted to other bits."""
+        scores -= start
+        scores *= keep
+        scores += start
 
     @on_device
     def new_pool(self, matrix: CudaMatrix, n_slots: int, half_bits: int) -> CudaPool:

@@ -7,7 +7,7 @@ ranks also the largest terms, before the sums. The kernels are kernels/cuda/metr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ class CudaPanel:
     def judge(self, metrics: Sequence[Metric], scores: Sequence[Any]) -> list[list[float]]:
         ledger, promises = CudaLedger(self.device, self._comm), []
         for number, (own, of_set) in enumerate(zip(self._sets, scores, strict=True)):
-            host = cache(partial(self._host_tally, number, of_set, ledger))
+            host = partial(self._host_tally, number, of_set, ledger)
             tally = CudaTally(own, own.predictions(of_set), ledger, host)
             promises.append([metric.judge(tally) for metric in metrics])
         ledger.settle()
@@ -173,14 +173,19 @@ class CudaLedger(Ledger):
 
 
 class CudaTally(Tally):
-    """One set in one round; host() is its tally of a copy on the host."""
+    """One set in one round; host() makes the tally of a copy on the host."""
 
     def __init__(
         self, own: CudaSet, prediction: Any, ledger: CudaLedger, host: Callable[[], CoreTally]
     ) -> None:
         super().__init__(own.facts, prediction.shape[1])
-        self._set, self._prediction, self._ledger, self._host = own, prediction, ledger, host
-        self._device = own.device
+        self._set, self._prediction, self._ledger = own, prediction, ledger
+        self._device, self._make_host = own.device, host
+        self._host: CoreTally | None = None
+
+    def _on_host(self) -> CoreTally:
+        self._host = self._host or self._make_host()
+        return self._host
 
     def _rows(self, output: int | None) -> tuple[int, ...]:
         """Numbers of outputs and labels, the outputs that count, and the number of rows."""
@@ -190,7 +195,7 @@ class CudaTally(Tally):
     def rows(self, metric: RowMetric, output: int | None = None) -> Promise[float]:
         kernel = metric.kernel_for(self.n_outputs, self.has_labels_by_output)
         if kernel is None:
-            return self._host().rows(metric, output)
+            return self._on_host().rows(metric, output)
         settings = metric.settings(self.n_outputs)
         setting = self._set.kept(settings, lambda: np.array(settings))
         arrays = (self._prediction, self._set.label, setting, self._set.weight)
@@ -217,7 +222,7 @@ class CudaTally(Tally):
 
     def sum_order(self, output: int) -> Promise[OrderSums]:
         if self.facts.comm.size > 1:  # ranges of predictions travel through the host
-            return self._host().sum_order(output)
+            return self._on_host().sum_order(output)
         column = output if self.has_labels_by_output else 0
         sides = self._set.kept_all(f"side {column}", self.facts.sides(column))
 

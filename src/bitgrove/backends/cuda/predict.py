@@ -1,36 +1,38 @@
 """Prediction on the GPU: a forest uploaded once, rows read where they are.
 
-Receives trees and a CuPy table, or a host table and a device to send it to, block by block; returns
-scores or predictions with the bits of the CPU's, as a CuPy array (NumPy for a host table).
+Receives trees and a CuPy table, or a host table and a device to send it to, part by part: the next
+part is under way while one is worked on. Returns predictions or leaves with the bits of the CPU's,
+as a CuPy array (NumPy for a host table).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.memory import address_of
-from bitgrove.backends.cuda.module import kernels_of
+from bitgrove.backends.cuda.transfer import Sender
 from bitgrove.kernels.plans import FOREST_SPLIT, records
-from bitgrove.machine.gpu import find_device, import_cupy
+from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree, all_sets, concatenate
 from bitgrove.objectives.links import Link
 
-_THREADS: int = _core.constants["THREADS"]
-_CHUNK_BYTES = 1 << 30
+_PART_BYTES = 64 << 20  # of rows that are sent at once: enough of them to fill a GPU
+_FOUND_BYTES = 1 << 30  # of what is found of rows before it is fetched
+_Work = Callable[[Any, Any], None]  # fills what is found of some rows, both on the device
 
 
 class DeviceForest:
     """All trees of a model on one GPU."""
 
     def __init__(self, trees: Sequence[Tree], base_score: NDArray[np.float64], device: str) -> None:
-        self._cupy = cupy = import_cupy()
-        self._index = find_device(device)
-        self._kernels, self._stream = kernels_of(self._index), _core.Stream(0)
+        self.device = Device(device)
+        self._sender = Sender(self.device, resolve_threads(None))
         splits = records(FOREST_SPLIT, sum(tree.n_splits for tree in trees))
         for name in ("threshold", "left", "right"):
             splits[name] = concatenate(trees, name, FOREST_SPLIT[name].str)
@@ -46,40 +48,56 @@ class DeviceForest:
         offsets = [np.concatenate([[0], np.cumsum(n)]).astype(np.int64) for n in sizes]
         values = concatenate(trees, "leaf_value", "f8")
         self._n_outputs = len(base_score)
-        with cupy.cuda.Device(self._index), cupy.cuda.Stream.null:
-            self._base = cupy.asarray(base_score)
-            arrays = (splits.view(np.uint8), sets[by_subset], values, *offsets)
-            self._forest = [cupy.asarray(array) for array in arrays]
+        with self.device.in_use():
+            upload = self.device.memory.upload
+            self._base = upload(base_score)
+            arrays: list[NDArray[Any]] = [splits.view(np.uint8), sets[by_subset], values]
+            self._forest = [upload(array) for array in arrays + offsets]
 
+    @on_device
     def predict(self, rows: Any, n_trees: int, link: Link) -> Any:
         """(n_rows, n_outputs): what the link makes of the scores."""
-        cupy = self._cupy
-        with cupy.cuda.Device(self._index), cupy.cuda.Stream.null:
-            if not isinstance(rows, np.ndarray):
-                return self._predict(rows, n_trees, link)
-            step = max(1, _CHUNK_BYTES // max(1, rows.shape[1] * rows.itemsize))
-            found = np.empty((len(rows), self._n_outputs))
-            for first in range(0, len(rows), step):
-                part = cupy.asarray(rows[first : first + step])
-                found[first : first + step] = cupy.asnumpy(self._predict(part, n_trees, link))
-            return found
 
-    def _predict(self, rows: Any, n_trees: int, link: Link) -> Any:
-        n_rows = len(rows)
-        scores = self._cupy.empty((n_rows, self._n_outputs))
-        if n_rows == 0:
-            return scores
+        def score(part: Any, out: Any) -> None:
+            self._launch("predict", part, n_trees, address_of(self._base), address_of(out))
+            if link.kernel is not None:
+                given = (address_of(out), len(part), self._n_outputs, link.slope)
+                self.device.launch("predict", link.kernel, (blocks_of(len(part)), 1), *given)
+
+        return self._over_rows(rows, self._n_outputs, np.float64, score)
+
+    @on_device
+    def leaves(self, rows: Any, n_trees: int) -> Any:
+        """(n_rows, n_trees): the leaf of every row in each of the first trees."""
+
+        def find(part: Any, out: Any) -> None:
+            self._launch("leaves", part, n_trees, address_of(out))
+
+        return self._over_rows(rows, n_trees, np.int32, find)
+
+    def _over_rows(self, rows: Any, width: int, dtype: Any, work: _Work) -> Any:
+        """(n_rows, width) of what work() fills: for rows of the device there, of the host here."""
+        if not isinstance(rows, np.ndarray):
+            out = self.device.cupy.empty((len(rows), width), dtype)
+            if out.size:
+                work(rows, out)
+                self.device.stream.wait()
+            return out
+        found = np.empty((len(rows), width), dtype)
+        n_each = max(1, _FOUND_BYTES // max(1, width * found.itemsize))
+        n_sent = max(1, _PART_BYTES // max(1, rows.shape[1] * rows.itemsize))
+        for first in range(0, len(rows) if width else 0, n_each):
+            wanted = rows[first : first + n_each]
+            out = self.device.memory.empty((len(wanted), width), dtype)
+            for begin in range(0, len(wanted), n_sent):
+                part = self._sender.table(wanted[begin : begin + n_sent])
+                work(part, out[begin : begin + n_sent])
+            out.get(out=found[first : first + n_each])
+        return found
+
+    def _launch(self, what: str, rows: Any, n_trees: int, *out: int) -> None:
         strides = (stride // rows.itemsize for stride in rows.strides)
+        kernel = f"{what}_float32" if rows.dtype == np.float32 else f"{what}_float64"
+        where = (address_of(rows), *strides, len(rows))
         forest = (*map(address_of, self._forest), n_trees, self._n_outputs)
-        kernel = "predict_float32" if rows.dtype == np.float32 else "predict_float64"
-        out = address_of(scores)
-        where = (address_of(rows), *strides, n_rows)
-        self._launch(kernel, n_rows, *where, *forest, address_of(self._base), out)
-        if link.kernel is not None:
-            self._launch(link.kernel, n_rows, out, n_rows, self._n_outputs, link.slope)
-        self._stream.wait()
-        return scores
-
-    def _launch(self, kernel: str, n_rows: int, *args: Any) -> None:
-        grid = (-(-n_rows // _THREADS), 1)
-        self._stream.launch(self._kernels.get("predict", kernel, _THREADS), grid, *args)
+        self.device.launch("predict", kernel, (blocks_of(len(rows)), 1), *where, *forest, *out)

@@ -187,13 +187,18 @@ class Sender:
         self._device.stream.upload(address, at, n_bytes)
         event.record(self._device.cupy.cuda.Stream.null)
 
+    def table(self, table: Array) -> Any:
+        """A host table, its second axis contiguous, as a CuPy array that is on its way."""
+        sent = self._device.memory.empty(table.shape, table.dtype)
+        for _ in self.blocks(table, address_of(sent)):
+            pass
+        return sent
+
     def columns(self, columns: Sequence[Array]) -> list[Any]:
         """Host columns as CuPy arrays, views of tables that lie on the device as on the host."""
         found: list[Any] = [None] * len(columns)
         for part in rectangles(columns):
-            table = self._device.memory.empty(part.table.shape, part.table.dtype)
-            for _ in self.blocks(part.table, address_of(table)):
-                pass
+            table = self.table(part.table)
             for f, place in zip(part.features, part.places, strict=True):
                 found[f] = table[:, place] if part.by_rows else table[place]
         return found

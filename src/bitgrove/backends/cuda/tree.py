@@ -94,6 +94,7 @@ class CudaPool:
     def _add_plan(self, buffers: Any, plan_bytes: int) -> None:
         """Room for what a round sends, and for what it brings back."""
         n_nodes, left_bytes = self._n_nodes, -(-self._n_nodes // 2) * 16
+        plan_bytes = -(-plan_bytes // 16) * 16  # records follow it
         self._plan = self.device.memory.zeros(plan_bytes, np.uint8)
         buffers.plan, buffers.plan_bytes = address_of(self._plan), plan_bytes
         self._pinned = PinnedMemory(self.device.cupy)

@@ -124,6 +124,9 @@ class ReferenceBackend:
         sides = (grad, _ones(grad, hess))
         return output_gradients(*(numpy_to_gradient(v.astype(np.float64) * weight) for v in sides))
 
+    def fade(self, scores: F64, start: F64, keep: float) -> None:
+        scores[:] = start + (scores - start) * keep
+
     def new_pool(self, matrix: ReferenceMatrix, n_slots: int, half_bits: int) -> ReferencePool:
         n_bins = int(matrix.mapper.bin_offset[-1])
         storage = np.zeros((n_slots, n_bins, 2), dtype=np.int64)

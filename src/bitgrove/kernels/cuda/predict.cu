@@ -16,8 +16,9 @@ struct Forest {
   int64_t n_trees, n_outputs;
 };
 
+// The number of the leaf among those of its tree.
 template <class Real>
-BG_FN double leaf_value(const Forest& forest, int64_t tree, const Real* row, int64_t stride) {
+BG_FN int32_t leaf_of(const Forest& forest, int64_t tree, const Real* row, int64_t stride) {
   const ForestSplit* splits = forest.splits + forest.split_offset[tree];
   int32_t at = forest.split_offset[tree + 1] > forest.split_offset[tree] ? 0 : -1;
   while (at >= 0) {
@@ -30,7 +31,12 @@ BG_FN double leaf_value(const Forest& forest, int64_t tree, const Real* row, int
       left = x >= 0.0 && x < BINS_PER_FEATURE && forest.sets[split.set].holds(static_cast<int>(x));
     at = left ? split.left : split.right;
   }
-  return forest.values[forest.leaf_offset[tree] + ~at];
+  return ~at;
+}
+
+template <class Real>
+BG_FN double leaf_value(const Forest& forest, int64_t tree, const Real* row, int64_t stride) {
+  return forest.values[forest.leaf_offset[tree] + leaf_of(forest, tree, row, stride)];
 }
 
 // scores: (n_rows, n_outputs).
@@ -47,6 +53,17 @@ BG_FN void predict(const Real* rows, int64_t row_stride, int64_t feature_stride,
   }
 }
 
+// leaves: (n_rows, n_trees).
+template <class Real>
+BG_FN void find_leaves(const Real* rows, int64_t row_stride, int64_t feature_stride, int64_t n_rows,
+                       const Forest& forest, int32_t* leaves) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i >= n_rows) return;
+  for (int64_t tree = 0; tree < forest.n_trees; ++tree)
+    leaves[i * forest.n_trees + tree] =
+        leaf_of(forest, tree, rows + i * row_stride, feature_stride);
+}
+
 }  // namespace bitgrove
 
 using namespace bitgrove;
@@ -61,6 +78,18 @@ using namespace bitgrove;
     predict(rows, row_stride, feature_stride, n_rows, forest, base, scores);                  \
   }
 
+#define LEAVES_KERNEL(NAME, REAL)                                                             \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                       \
+      NAME(const REAL* rows, int64_t row_stride, int64_t feature_stride, int64_t n_rows,      \
+           const ForestSplit* splits, const BinSet* sets, const double* values,               \
+           const int64_t* split_offset, const int64_t* leaf_offset, int64_t n_trees,          \
+           int64_t n_outputs, int32_t* leaves) {                                              \
+    const Forest forest{splits, sets, values, split_offset, leaf_offset, n_trees, n_outputs}; \
+    find_leaves(rows, row_stride, feature_stride, n_rows, forest, leaves);                    \
+  }
+
+LEAVES_KERNEL(leaves_float32, float)
+LEAVES_KERNEL(leaves_float64, double)
 PREDICT_KERNEL(predict_float32, float)
 PREDICT_KERNEL(predict_float64, double)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bitgrove.arithmetic.exact_math import exact_log
 from bitgrove.objectives.metrics.base import Metric, RowMetric
-from bitgrove.objectives.metrics.facts import F64, EvalData
+from bitgrove.objectives.metrics.facts import F64, EvalData, by_row
 from bitgrove.objectives.metrics.tally import Promise, Tally
 
 _TINY_PROBABILITY = 1e-15
@@ -162,11 +162,11 @@ class SubsetAccuracy(RowMetric):
     """Rows whose labels are all predicted right; with one label the accuracy."""
 
     base_name = "subset_accuracy"
+    kernel = "all_right"
     synonyms = ("exact_match",)
     judges = ("probability",)
     higher_is_better = True
 
     def terms(self, data: EvalData) -> F64:
-        n_rows = len(data.prediction)
-        right = (data.prediction > 0.5) == (data.label > 0)
-        return right.reshape(n_rows, -1).all(axis=1).astype(np.float64)
+        right = (by_row(data.prediction) > 0.5) == (by_row(data.label) > 0)
+        return right.all(axis=1).astype(np.float64)

@@ -58,12 +58,20 @@ class OrderSums(NamedTuple):
         return cls(positive, negative, area, precision)
 
 
-# (predictions or keys, positive, negative) -> steps; (steps, around) -> N_ORDER_SUMS numbers.
+# (predictions or keys, positive, negative) -> steps
 StepsOf = Callable[[NDArray[Any], I64, I64], Steps]
-SumsOf = Callable[[Steps, Around], I64]
+# (the same, and what is around them) -> N_ORDER_SUMS numbers, as OrderSums.of reads them
+SumsOf = Callable[[NDArray[Any], I64, I64, Around], I64]
 
 
-def numpy_steps(values: NDArray[Any], positive: I64, negative: I64) -> Steps:
+class OrderMaker(NamedTuple):
+    """A way of sorting and adding up."""
+
+    steps_of: StepsOf
+    sums_of: SumsOf
+
+
+def _numpy_steps(values: NDArray[Any], positive: I64, negative: I64) -> Steps:
     keys = values if values.dtype == np.uint64 else float64_keys(values.astype(np.float64))
     order = np.argsort(keys)  # equal ones in any order: they are added up as one
     keys = keys[order]
@@ -74,8 +82,8 @@ def numpy_steps(values: NDArray[Any], positive: I64, negative: I64) -> Steps:
     return Steps(keys[starts], *(sides if len(starts) else (positive, negative)))
 
 
-def numpy_sums(steps: Steps, around: Around) -> I64:
-    positive, negative = steps.positive, steps.negative
+def _numpy_sums(values: NDArray[Any], positive: I64, negative: I64, around: Around) -> I64:
+    _, positive, negative = _numpy_steps(values, positive, negative)
     below = around.negative_below + np.cumsum(negative) - negative
     area = _whole_dot(positive, 2 * below + negative)
     found = around.positive_above + np.cumsum(positive[::-1])
@@ -96,20 +104,25 @@ def _whole_dot(a: I64, b: I64) -> int:
     )
 
 
-def range_sums(steps: Steps, comm: Comm, steps_of: StepsOf, sums_of: SumsOf) -> I64:
+NUMPY_ORDER = OrderMaker(_numpy_steps, _numpy_sums)
+
+
+def range_sums(
+    values: NDArray[Any], positive: I64, negative: I64, comm: Comm, maker: OrderMaker
+) -> I64:
     """This rank's part of the sums: those of the range of predictions that it owns."""
     if comm.size == 1:
-        return sums_of(steps, Around(0, 0, 0))
-    steps = _own_range(steps, comm, steps_of)
-    mine = np.array([steps.positive.sum(), steps.negative.sum()], dtype=np.int64)
+        return maker.sums_of(values, positive, negative, Around(0, 0, 0))
+    own = _own_range(maker.steps_of(values, positive, negative), comm)
+    mine = np.array([own.positive.sum(), own.negative.sum()], dtype=np.int64)
     weights = np.array(comm.allgather(mine, equal=True)).reshape(comm.size, 2)
     positive_above, negative_above = weights[comm.rank + 1 :].sum(axis=0)
     below = weights[: comm.rank, 1].sum()
-    return sums_of(steps, Around(int(below), int(positive_above), int(negative_above)))
+    return maker.sums_of(*own, Around(int(below), int(positive_above), int(negative_above)))
 
 
-def _own_range(steps: Steps, comm: Comm, steps_of: StepsOf) -> Steps:
-    """The steps of all ranks in the range of keys that this one owns."""
+def _own_range(steps: Steps, comm: Comm) -> Steps:
+    """The steps of all ranks in the range of keys that this one owns, in any order."""
     n_samples = min(len(steps.key), _SAMPLES_PER_RANK)
     sample = steps.key[np.arange(n_samples) * len(steps.key) // max(n_samples, 1)]
     samples = np.sort(np.concatenate(comm.allgather(sample.view(np.int64))).view(np.uint64))
@@ -120,23 +133,19 @@ def _own_range(steps: Steps, comm: Comm, steps_of: StepsOf) -> Steps:
     ]
     came = [block.reshape(3, -1) for block in comm.alltoall(blocks)]
     keys, positive, negative = np.ascontiguousarray(np.concatenate(came, axis=1))
-    return steps_of(keys.view(np.uint64), positive, negative)
+    return Steps(keys.view(np.uint64), positive, negative)
 
 
-def core_steps(n_threads: int) -> StepsOf:
-    """numpy_steps by the threads of the core."""
-    return lambda values, positive, negative: Steps(
-        *_core.order_steps(values, positive, negative, n_threads)
-    )
+def core_order(n_threads: int) -> OrderMaker:
+    """By the threads of the core."""
 
+    def steps_of(values: NDArray[Any], positive: I64, negative: I64) -> Steps:
+        return Steps(*_core.order_steps(values, positive, negative, n_threads))
 
-def core_sums(n_threads: int) -> SumsOf:
-    """numpy_sums by the threads of the core."""
-
-    def sums_of(steps: Steps, around: Around) -> I64:
+    def sums_of(values: NDArray[Any], positive: I64, negative: I64, around: Around) -> I64:
         sums = np.empty(_core.N_ORDER_SUMS, dtype=np.int64)
         below, above = around.negative_below, (around.positive_above, around.negative_above)
-        _core.order_sums(steps.positive, steps.negative, below, above, sums, n_threads)
+        _core.order_sums(values, positive, negative, below, above, sums, n_threads)
         return sums
 
-    return sums_of
+    return OrderMaker(steps_of, sums_of)

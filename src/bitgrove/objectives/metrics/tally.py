@@ -17,7 +17,7 @@ import numpy as np
 
 from bitgrove.arithmetic.fixed_point import sum_in_units, to_float, unit_exponent
 from bitgrove.objectives.metrics.facts import F64, I64, EvalData, SetFacts
-from bitgrove.objectives.metrics.order import OrderSums, numpy_steps, numpy_sums, range_sums
+from bitgrove.objectives.metrics.order import NUMPY_ORDER, OrderSums, range_sums
 
 if TYPE_CHECKING:
     from bitgrove.distributed.comm import Comm
@@ -131,6 +131,8 @@ class Ledger:
 class NumpyTally(Tally):
     """In NumPy: plain enough to be checked against the formula."""
 
+    order_maker = NUMPY_ORDER
+
     def __init__(self, data: EvalData, facts: SetFacts, ledger: Ledger) -> None:
         super().__init__(facts, data.n_outputs)
         self.data, self.ledger = data, ledger
@@ -154,9 +156,9 @@ class NumpyTally(Tally):
         return lambda: pair_weights(total(), n_classes, self.facts)
 
     def sum_order(self, output: int) -> Promise[OrderSums]:
-        one = self.data.output(output)
-        steps = numpy_steps(one.prediction, *self.facts.sides(output))
-        total = self.ledger.add_whole(range_sums(steps, self.facts.comm, numpy_steps, numpy_sums))
+        prediction = np.ascontiguousarray(self.data.output(output).prediction)
+        sides, comm = self.facts.sides(output), self.facts.comm
+        total = self.ledger.add_whole(range_sums(prediction, *sides, comm, self.order_maker))
         return lambda: OrderSums.of(total())
 
     def queries(self, metric: QueryMetric) -> Promise[float]:

@@ -53,6 +53,11 @@ class RowDraws(ABC):
     def __init__(self, params: TrainParams, data: TrainingRows) -> None:
         self.params, self.data = params, data
 
+    @property
+    @abstractmethod
+    def is_random(self) -> bool:
+        """Whether trees see different rows."""
+
     def sample(self, iteration: int) -> Sample | None:
         """The rows that trees of an iteration are grown and fitted on; None: all."""
         return None
@@ -74,6 +79,10 @@ class Bagging(RowDraws):
             self._ids = data.backend.upload(_query_ids(data))
         if (params.pos_bagging_fraction, params.neg_bagging_fraction) != (1.0, 1.0):
             self._limits = data.backend.upload(_class_limits(params, data))
+
+    @property
+    def is_random(self) -> bool:
+        return self.sample(0) is not None
 
     def sample(self, iteration: int) -> Sample | None:
         params = self.params

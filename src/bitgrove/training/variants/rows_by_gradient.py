@@ -64,6 +64,10 @@ class GradientDraws(RowDraws):
     def chances(self, counts: I64) -> tuple[float, float, float]:
         """whole, base and slope of a KeepRule, for sizes with these counts."""
 
+    @property
+    def is_random(self) -> bool:
+        return self.share < 1.0
+
     def draw(self, gradients: OutputGradients, iteration: int, tree: int) -> DrawnRows:
         data, (grad, hess) = self.data, gradients[:2]
         rows = data.backend.select_rows(data.runs, None)
