@@ -6,8 +6,10 @@
 
 using namespace bitgrove;
 
-#define FIND_KERNEL(NAME, WIDTH, CATEGORIES)                                                       \
-  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP)                              \
+// BLOCKS: that a processor must have room for at a time. The search waits for memory most of its
+// time: a few spilled registers cost less than a block fewer.
+#define FIND_KERNEL(NAME, WIDTH, CATEGORIES, BLOCKS)                                               \
+  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP, BLOCKS)                      \
       NAME##_##WIDTH(SEARCH_ARGUMENTS) {                                                           \
     SEARCH_NAMED_ARGUMENTS                                                                         \
     find_splits<Packed<WIDTH>, CATEGORIES>(                                                        \
@@ -16,7 +18,7 @@ using namespace bitgrove;
         });                                                                                        \
   }
 
-FIND_KERNEL(find_splits, 32, false)
-FIND_KERNEL(find_splits, 64, false)
-FIND_KERNEL(find_level_splits, 32, true)
-FIND_KERNEL(find_level_splits, 64, true)
+FIND_KERNEL(find_splits, 32, false, 4)
+FIND_KERNEL(find_splits, 64, false, 2)
+FIND_KERNEL(find_level_splits, 32, true, 2)
+FIND_KERNEL(find_level_splits, 64, true, 2)

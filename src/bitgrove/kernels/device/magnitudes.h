@@ -1,4 +1,4 @@
-// The Magnitudes of many gradients: each thread takes its own, then a warp adds them to all.
+// The Magnitudes of many gradients: each thread takes its own, then a block adds them to all.
 // How many values fall into each bucket of magnitudes is counted by a block.
 #pragma once
 
@@ -23,27 +23,46 @@ BG_FN void take_magnitudes(float grad, float hess, Magnitudes& mine) {
   take_magnitude(hess, mine.hess_logs, mine.hess_rows, mine.hess_top);
 }
 
-BG_FN void add_top(uint32_t mine, uint32_t* top) {
+BG_FN uint32_t warp_maximum(uint32_t value) {
   for (int step = WARP / 2; step > 0; step /= 2) {
-    const uint32_t other = __shfl_xor_sync(ALL_LANES, mine, step);
-    mine = other > mine ? other : mine;
+    const uint32_t other = __shfl_xor_sync(ALL_LANES, value, step);
+    value = other > value ? other : value;
   }
-  if (threadIdx.x % WARP == 0 && mine > __ldcg(top)) atomicMax(top, mine);
+  return value;
 }
 
-BG_FN void add_sum(int64_t mine, int64_t* sum) {
-  mine = warp_sum(mine);
-  if (threadIdx.x % WARP == 0 && mine != 0) atomic_add(sum, mine);
-}
-
-// Whole warps call this.
+// Adds to what all blocks have; whole blocks call this, of at most 32 warps. A block adds up its
+// own first: atomics of one address wait for each other.
 BG_FN void add_magnitudes(Magnitudes* all, const Magnitudes& mine) {
-  add_sum(mine.grad_logs, &all->grad_logs);
-  add_sum(mine.hess_logs, &all->hess_logs);
-  add_sum(mine.grad_rows, &all->grad_rows);
-  add_sum(mine.hess_rows, &all->hess_rows);
-  add_top(mine.grad_top, &all->grad_top);
-  add_top(mine.hess_top, &all->hess_top);
+  __shared__ Magnitudes of_warp[WARP];
+  const Magnitudes sums{warp_sum(mine.grad_logs),    warp_sum(mine.hess_logs),
+                        warp_sum(mine.grad_rows),    warp_sum(mine.hess_rows),
+                        warp_maximum(mine.grad_top), warp_maximum(mine.hess_top)};
+  if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = sums;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    Magnitudes block = sums;
+    for (int w = 1; w < blockDim.x / WARP; ++w) {
+      const Magnitudes& other = of_warp[w];
+      block.grad_logs += other.grad_logs;
+      block.hess_logs += other.hess_logs;
+      block.grad_rows += other.grad_rows;
+      block.hess_rows += other.hess_rows;
+      block.grad_top = max(block.grad_top, other.grad_top);
+      block.hess_top = max(block.hess_top, other.hess_top);
+    }
+    if (block.grad_rows > 0) {
+      atomic_add(&all->grad_logs, block.grad_logs);
+      atomic_add(&all->grad_rows, block.grad_rows);
+      atomicMax(&all->grad_top, block.grad_top);
+    }
+    if (block.hess_rows > 0) {
+      atomic_add(&all->hess_logs, block.hess_logs);
+      atomic_add(&all->hess_rows, block.hess_rows);
+      atomicMax(&all->hess_top, block.hess_top);
+    }
+  }
+  __syncthreads();  // of_warp is free for the next call
 }
 
 // A block's counts, in shared memory; all its threads call these. It sees fewer than 2^32 rows.
