@@ -54,6 +54,6 @@ def test_rows_of_host_columns() -> None:
 
 def test_choice_of_the_device() -> None:
     X = np.zeros((2, 2))
-    assert choose_gpu(X, None) is None and choose_gpu(X, "cpu") is None
+    assert choose_gpu(X, None, "cpu", 9) is None and choose_gpu(X, "cpu", "cuda:0", 9) is None
     with pytest.raises(ParameterError, match="device='gpu': allowed are"):
-        choose_gpu(X, "gpu")
+        choose_gpu(X, "gpu", "cpu", 9)

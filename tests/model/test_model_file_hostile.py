@@ -86,7 +86,7 @@ HOSTILE_HEADERS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (set_key("best_iteration", True), "best_iteration is True"),
     (set_key("params", []), "params is [], not of type dict"),
     (set_key("params", {"a": {}}), "parameter 'a' holds a dict"),
-    (set_key("params", {"a": [[]]}), "parameter 'a' holds a list"),
+    (set_key("params", {"a": [[[]]]}), "parameter 'a' holds a list"),
     (set_key("params", {"num_leaves": 31}), "the header spells out defaults: ['num_leaves']"),
     (set_key("params", {"label_gain": None}), "the header spells out defaults: ['label_gain']"),
     (lambda header: header.pop("defaults"), "the header lacks defaults"),

@@ -106,7 +106,7 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:
     if objective is None:
         return
     for p in PARAMETERS:
-        if objective not in p.objectives and values[p.name] != p.default:
+        if values[p.name] != p.default and objective not in p.objectives:
             yield ParameterError(
                 f"{p.name}={values[p.name]!r} has no meaning for objective={objective!r}; "
                 f"it belongs to {' and '.join(p.objectives)}"

@@ -39,9 +39,9 @@ class Guards:
 
     def bounded(self, values: F64, learning_rate: float) -> F64:
         """A tree's leaf values within max_delta_step; warns where they mean nothing any more."""
-        if math.isfinite(bound := self._step * learning_rate):
-            values = np.clip(values, -bound, bound)
-        farthest = float(np.abs(values).max(initial=0.0))
+        bound, farthest = self._step * learning_rate, float(np.abs(values).max(initial=0.0))
+        if farthest > bound:
+            values, farthest = np.clip(values, -bound, bound), bound
         if farthest > self._too_far:
             self._too_far = math.inf  # once is enough
             self._warn(_runaway_text(farthest, self._params))

@@ -17,7 +17,7 @@ from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Roundin
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.errors import TrainingError
-from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS, Records
+from bitgrove.kernels.plans import MAGNITUDE_SHIFT, MAGNITUDES, SQUARED_ERROR_UNITS, Records
 from bitgrove.params import TrainParams
 
 I64 = NDArray[np.int64]
@@ -87,7 +87,7 @@ def magnitudes_of(gradients: OutputGradients, comm: Comm) -> list[Side]:
     of the geometric mean, and a few huge values hardly move it.
     """
     sides = ("grad", "hess")[: 1 if gradients.hess is None else 2]
-    found = gradients.magnitudes
+    found = dict(zip(MAGNITUDES.names or (), gradients.magnitudes.item(), strict=True))
     tops = comm.allreduce_max(np.array([found[f"{side}_top"] for side in sides], np.uint32))
     for what, top in zip(("the gradients", "the hessians"), tops, strict=False):
         if top >= _INFINITY_BITS:
@@ -95,7 +95,7 @@ def magnitudes_of(gradients: OutputGradients, comm: Comm) -> list[Side]:
                 f"{what} overflowed float32; scale the target or the weights down, "
                 "or lower learning_rate"
             )
-    sums = [[int(found[f"{side}_{what}"]) for side in sides] for what in ("logs", "rows")]
+    sums = [[found[f"{side}_{what}"] for side in sides] for what in ("logs", "rows")]
     logs, rows = comm.allreduce_sum(np.array(sums)).tolist()
     typical = [
         ((log << MAGNITUDE_SHIFT) // max(n, 1)) | _HALF_STEP

@@ -44,7 +44,7 @@ struct Magnitudes {
 };
 
 // The exponent and three bits of the mantissa are left.
-constexpr int MAGNITUDE_SHIFT = 20, MAGNITUDE_BUCKETS = 1 << (31 - MAGNITUDE_SHIFT);
+constexpr int MAGNITUDE_SHIFT = 20, MAGNITUDE_BUCKETS = 2048;
 
 // How float gradients become integers: floor(x * inverse + noise), within the limit.
 struct Rounding {
