@@ -25,8 +25,11 @@ def solo() -> dict[str, str]:
 
 @pytest.mark.parametrize("n_ranks", [2, 3, 4])
 def test_uneven_shards_equal_solo(n_ranks: int, solo: dict[str, str]) -> None:
-    found = run_job(n_ranks, "digests", [(name, "uneven", {}) for name in CASES])
-    for name, digests in zip(CASES, found, strict=True):
+    # Three ranks train every case. Threads do so for other numbers (test_shards.py): here, where
+    # four processes share two cores, a third of the cases must do for those.
+    names = list(CASES) if n_ranks == 3 else sorted(CASES)[n_ranks % 3 :: 3]
+    found = run_job(n_ranks, "digests", [(name, "uneven", {}) for name in names])
+    for name, digests in zip(names, found, strict=True):
         assert digests == [solo[name]] * n_ranks, name
 
 
