@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent / "_site"))
 
 from bitgrove.version import __version__  # noqa: E402
@@ -21,7 +19,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
-    "sphinx_design",
+    "docstrings",
     "repository_links",
 ]
 exclude_patterns = ["_site", "**.ipynb_checkpoints"]
@@ -36,7 +34,7 @@ nb_execution_mode = "off"  # notebooks hold their outputs; tests/docs runs them 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
-numpydoc_validation_checks: set[str] = set()
+default_role = "code"
 
 # The theme of NumPy, pandas and scikit-learn. Nothing is loaded from elsewhere.
 html_theme = "pydata_sphinx_theme"

@@ -1,44 +1,57 @@
-"""Links that leave docs/: pages of the repository have a page of the site, or are copied beside it.
+"""Links between the files of the repository, made to hold on the site.
 
-Receives the Markdown of a page before Sphinx reads it; returns it with links that hold on the site.
+Receives the Markdown of a file before Sphinx reads it; returns it with other links: to the page that
+shows a file such as CHANGELOG.md, to the file itself where no page does. Blocks of code lose the
+empty line at their end.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-# Files of the repository that a page of the site shows whole.
+DOCS = ROOT / "docs"
+# Files outside of docs/ that a page shows whole.
 SHOWN = {
-    "README.md": "index.md",
-    "CHANGELOG.md": "changelog.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "lab/README.md": "lab.md",
+    ROOT / "README.md": DOCS / "index.md",
+    ROOT / "CHANGELOG.md": DOCS / "changelog.md",
+    ROOT / "CONTRIBUTING.md": DOCS / "contributing.md",
+    ROOT / "lab" / "README.md": DOCS / "lab.md",
 }
-_LINK = re.compile(r"\]\(\.\./([^)#\s]+)(#[^)\s]*)?\)")
+_BLANK_END = re.compile(r"\n\n```$", flags=re.MULTILINE)  # doctest wants the line, nobody else does
+_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
-def on_the_site(markdown: str) -> str:
-    """A link to a shown file goes to its page; one to any other file fetches it."""
+def rewritten(markdown: str, file: Path, page: Path) -> str:
+    """The text of a file as a page shows it."""
 
     def link(found: re.Match[str]) -> str:
-        path, anchor = found[1], found[2] or ""
-        if path in SHOWN:
-            return f"]({SHOWN[path]}{anchor})"
-        if not (ROOT / path).is_file():
-            raise FileNotFoundError(f"a page links to {path}, which is not there")
-        return f"](../{path})"  # the anchor of a test is its name: a plain file has none
+        target = Path(os.path.normpath(file.parent / found[1]))
+        if not target.exists():
+            raise FileNotFoundError(f"{file.relative_to(ROOT)} links to {found[1]}: not there")
+        target = SHOWN.get(target, target)
+        # A plain file has no anchors: that of a test, its name, is for people.
+        anchor = (found[2] or "") if target.suffix == ".md" else ""
+        return f"]({os.path.relpath(target, page.parent)}{anchor})"
 
-    return _LINK.sub(link, markdown)
+    return _BLANK_END.sub("\n```", _LINK.sub(link, markdown))
 
 
-def _read(app: Any, name: str, source: list[str]) -> None:
-    source[0] = on_the_site(source[0])
+def _read_page(app: Any, name: str, source: list[str]) -> None:
+    page = DOCS / f"{name}.md"
+    if page.is_file():
+        source[0] = rewritten(source[0], page, page)
+
+
+def _read_included(app: Any, path: Path, name: str, source: list[str]) -> None:
+    file = Path(os.path.normpath(DOCS / path))
+    source[0] = rewritten(source[0], file, DOCS / f"{name}.md")
 
 
 def setup(app: Any) -> dict[str, bool]:
-    app.connect("source-read", _read)
-    app.connect("include-read", lambda app, path, name, source: _read(app, name, source))
+    app.connect("source-read", _read_page)
+    app.connect("include-read", _read_included)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
