@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_site"))
 
-from bitgrove.version import __version__  # noqa: E402
+from bitgrove.version import __version__
 
 project = "bitgrove"
 author = "the bitgrove developers"
@@ -46,7 +46,11 @@ html_copy_source = False
 html_show_sphinx = False
 html_sidebars = {"index": [], "install": [], "start": []}
 html_theme_options = {
-    "logo": {"text": "bitgrove", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
+    "logo": {
+        "text": "bitgrove",
+        "image_light": "_static/mark.svg",
+        "image_dark": "_static/mark.svg",
+    },
     "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],

@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
 from pages import DOCS
 
 MODULES = ["bitgrove", "bitgrove.callbacks", "bitgrove.dask", "bitgrove.distributed",

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from pages import PAGES, ROOT, Piece, pieces
 
 FLAGS = doctest.ELLIPSIS
@@ -19,9 +18,7 @@ FLAGS = doctest.ELLIPSIS
 
 def run_examples(piece: Piece, names: dict[str, Any], page: Path) -> None:
     """Doctests, wherever they stand."""
-    test = doctest.DocTestParser().get_doctest(
-        piece.text, names, page.name, str(page), piece.line
-    )
+    test = doctest.DocTestParser().get_doctest(piece.text, names, page.name, str(page), piece.line)
     test.globs = names  # what it defines is there for the next piece
     heard: list[str] = []
     doctest.DocTestRunner(optionflags=FLAGS).run(test, out=heard.append, clear_globs=False)

@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from pages import DOCS, PAGES, ROOT, pieces
 
 SOURCES = sorted(

@@ -116,10 +116,12 @@ class Dataset:
 
     @property
     def n_rows(self) -> int:
+        """Rows of the table."""
         return len(self.columns[0])
 
     @property
     def n_features(self) -> int:
+        """Columns of the table."""
         return len(self.columns)
 
     @property
