@@ -1,8 +1,8 @@
 """Links between the files of the repository, made to hold on the site.
 
 Receives the Markdown of a file before Sphinx reads it; returns it with other links: to the page
-that shows a file such as CHANGELOG.md, to the file itself where no page does. Blocks of code lose the
-empty line at their end.
+that shows a file such as CHANGELOG.md, to the file itself where no page does. Blocks of code
+lose the empty line at their end.
 """
 
 from __future__ import annotations
