@@ -205,6 +205,8 @@ def _parse_header(data: bytes, version: int) -> dict[str, Any]:
     if version > 1 and isinstance(header, dict) and "categories" in header:
         types["categories"] = (dict,)
     _check_types("the header", header, types)
+    if header["classes"] is not None and header["classes_dtype"] is None:
+        refuse("classes without classes_dtype")  # NumPy would have to guess it, at any price
     if _canonical_json(header) != data:
         refuse("the header is not canonical JSON (sorted keys, no spaces, ASCII)")
     return dict(header)
