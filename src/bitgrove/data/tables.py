@@ -164,8 +164,9 @@ def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
 
 
 def name_difference(names: list[str], expected: list[str]) -> str:
-    missing = [name for name in expected if name not in set(names)]
-    extra = [name for name in names if name not in set(expected)]
+    known, wanted = set(names), set(expected)
+    missing = [name for name in expected if name not in known]
+    extra = [name for name in names if name not in wanted]
     if missing or extra:
         return f"columns differ from training: missing {missing[:5]}, unexpected {extra[:5]}"
     return "columns are the training columns in another order; reorder them as in training"
