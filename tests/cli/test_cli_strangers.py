@@ -9,7 +9,7 @@ from bitgrove.cli.main import main
 
 pytest.importorskip("pyarrow")
 
-from cli_cases import SMALL, ok, refused, train_argv, write_csv, write_parquet
+from cli_cases import ok, refused, train_argv, write_csv, write_parquet
 
 ESCAPE = "\x1b[2Jx\u202e\nbitgrove: fine"
 
@@ -56,6 +56,5 @@ def test_without_a_stdout_the_model_is_written_all_the_same(tmp_path):
 def test_many_listed_categories(tmp_path, capsys):
     names = [f"c{i}" for i in range(3000)]
     data = write_csv(tmp_path / "data.csv", {name: [1, 2, 3] for name in names} | {"y": [1, 2, 3]})
-    listed = ",".join(names)
-    ok(capsys, "train", "--data", data, "--label", "y", "--objective", "regression", "--model",
-       tmp_path / "m", "--categorical_feature", listed, "--min_child_samples", "1", *SMALL)  # fmt: skip
+    ok(capsys, *train_argv(data, tmp_path / "m", "--categorical_feature", ",".join(names),
+                           "--min_child_samples", "1"))  # fmt: skip

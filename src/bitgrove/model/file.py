@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from bitgrove.errors import ModelFormatError
 from bitgrove.model import category_file
+from bitgrove.model.checks import ROOM_FOR_CLASSES
 from bitgrove.model.forest_checks import check_forest, refuse
 from bitgrove.model.tree import Tree
 from bitgrove.params import DEFAULTS_VERSION, changed_params, complete_params
@@ -116,6 +117,13 @@ def encode(model: Model) -> bytes:
     for piece in pieces:
         checksum.update(piece)
     return b"".join([*pieces, checksum.digest()])
+
+
+def check_room(model: Model) -> None:
+    """Refuses a model whose header cannot be written, or leaves no room for labels of classes."""
+    size, most = len(_open(encode(model))[1]), MAX_HEADER_BYTES - ROOM_FOR_CLASSES
+    if size > most:
+        refuse(f"names and parameters take {size} bytes as JSON; at most {most} are allowed")
 
 
 def decode(data: bytes | bytearray | memoryview) -> Model:
