@@ -271,6 +271,11 @@ def _given_names(ours: Sequence[str] | None, lightgbm: Sequence[str] | None) -> 
     return None if isinstance(given, str) and given == "auto" else given
 
 
+def _is_unicode(text: str) -> bool:
+    """Half of a surrogate pair is a str, but nothing that a file can hold."""
+    return text.isascii() or text == text.encode(errors="ignore").decode()
+
+
 def _checked_names(
     given: Sequence[str] | None,
     found: list[str] | None,
@@ -280,6 +285,8 @@ def _checked_names(
     if isinstance(given, str):
         raise DataError(f"feature_names must be a list of names, got {given!r}")
     names = [str(name) for name in given] if given is not None else found
+    if names is not None and (strange := [name for name in names if not _is_unicode(name)]):
+        raise DataError(f"feature_names: {strange[0]!r} is not Unicode text")
     if reference is not None:
         if reference.n_features != n_features:
             raise DataError(
