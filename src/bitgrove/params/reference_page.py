@@ -25,12 +25,12 @@ def render_markdown() -> str:
         links = ", ".join(f"[`{p.name}`](#{p.name})" for p in members)
         lines += ["", f"## {group}", "", links]
         for p in members:
-            lines += ["", f'<a id="{p.name}"></a>', f"### {p.name}", "", _linked(p.doc), "",
+            lines += ["", f'<a id="{p.name}"></a>', f"### {p.name}", "", linked(p.doc), "",
                       *_facts(p)]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
-def _linked(words: str) -> str:
+def linked(words: str) -> str:
     """The names of other pages become links to them."""
     return re.sub(r"\b(\w+)\.md\b", r"[\1](\1.md)", words)
 
