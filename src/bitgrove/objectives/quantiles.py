@@ -92,7 +92,11 @@ class Quantile(_Quantiles):
         non_crossing = settings.get("non_crossing", False)
         if type(non_crossing) is not bool:
             raise ParameterError("parameter 'non_crossing' is neither true nor false")
-        return cls((0.5,) * n_outputs, non_crossing)  # which quantiles they are does not matter
+        levels = settings.get("quantile_alpha")
+        known = isinstance(levels, (list, tuple)) and len(levels) == n_outputs
+        if known and all(type(level) is float and 0.0 < level < 1.0 for level in levels):
+            return cls(tuple(levels), non_crossing)
+        return cls((0.5,) * n_outputs, non_crossing)  # predictions do not depend on them
 
     @classmethod
     def allows_outputs(cls, n_outputs: int) -> bool:
@@ -101,6 +105,10 @@ class Quantile(_Quantiles):
     @property
     def n_outputs(self) -> int:
         return len(self.quantile_alpha)
+
+    @property
+    def quantile_levels(self) -> tuple[float, ...]:
+        return tuple(self.quantile_alpha)
 
     @property
     def kernel_parameters(self) -> tuple[float, ...]:
