@@ -1,17 +1,18 @@
 """A real browser for tests: headless Chromium, spoken to over a pipe.
 
-Receives a page; returns what its scripts evaluate to, pictures of it, and whatever it complained of.
+Receives a page; returns what its scripts evaluate to, pictures of it, and what it complained of.
 No driver is needed: DevTools messages are JSON, ended by a zero byte.
 """
 
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
-import subprocess
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -33,22 +34,20 @@ class Browser:
     """One Chromium and one page in it. `complaints` are errors of the console and of scripts."""
 
     def __init__(self, profile: Path) -> None:
-        to_browser, our_end = os.pipe()
-        their_end, from_browser = os.pipe()
-        # It hears on descriptor 3 and speaks on 4; the shell puts the pipes there.
+        hears, self._out = os.pipe()
+        self._in, speaks = os.pipe()
+        # It hears on descriptor 3 and speaks on 4; copies further up are in nobody's way.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (hears, speaks)]
         words = [chromium(), "--headless=new", "--no-sandbox", "--disable-gpu",
                  "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
                  "--no-first-run", "--disable-background-networking", f"--user-data-dir={profile}",
                  "about:blank"]  # fmt: skip
-        self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "sh", *words],
-            pass_fds=(to_browser, from_browser),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(to_browser)
-        os.close(from_browser)
-        self._out, self._in, self._rest = our_end, their_end, b""
+        silence = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+        pipes = [(os.POSIX_SPAWN_DUP2, end, 3 + i) for i, end in enumerate(ends)]
+        self.process = os.posix_spawn(words[0], words, os.environ, file_actions=silence + pipes)
+        for end in (hears, speaks, *ends):
+            os.close(end)
+        self._rest = b""
         self._number, self._session = 0, ""
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -59,8 +58,8 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def close(self) -> None:
-        self.process.terminate()
-        self.process.wait(timeout=20)
+        os.kill(self.process, signal.SIGTERM)
+        os.waitpid(self.process, 0)
         os.close(self._out)
         os.close(self._in)
 

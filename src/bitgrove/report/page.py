@@ -50,7 +50,7 @@ def _as_data(content: Mapping[str, Any]) -> str:
 
 
 def _part(name: str) -> str:
-    return files("bitgrove.report").joinpath("page", name).read_text(encoding="utf-8")
+    return files("bitgrove.report").joinpath("page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(inside: str) -> str:

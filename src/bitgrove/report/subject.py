@@ -24,8 +24,8 @@ from bitgrove.objectives import OBJECTIVES, Objective
 from bitgrove.objectives.metrics import EvalData, Metric, make_metric
 
 if TYPE_CHECKING:
-    from bitgrove.report import Curves
     from bitgrove.model.model import Model
+    from bitgrove.report import Curves
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -91,6 +91,8 @@ class Subject:
         model = self.model
         if model.n_outputs == 1:
             return [""]
+        if levels := self.objective.quantile_levels:
+            return [f"{100.0 * level:g} % quantile" for level in levels]
         if model.classes is not None and len(model.classes) == model.n_outputs:
             return [str(name) for name in model.classes]
         return [f"output {k}" for k in range(model.n_outputs)]
@@ -110,17 +112,25 @@ class Subject:
         order = np.argsort(row_hash(hash_key(0, _PURPOSE), numbers), kind="stable")
         return np.sort(order[:n_most]).astype(np.int64)
 
+    @property
+    def explains(self) -> bool:
+        """Whether there are rows to explain, and splits that explain them."""
+        can = hasattr(self.model, "shap_values")
+        return self.rows is not None and can and any(tree.n_splits for tree in self.model.trees)
+
     @cached_property
     def explained(self) -> I64:
         """The rows with SHAP values: fewer, where there are many outputs."""
-        return self.sampled(max(60, MOST_EXPLAINED // self.model.n_outputs))
+        return self.sampled(max(150, min(MOST_EXPLAINED, 3000 // self.model.n_outputs)))
 
     @cached_property
     def contributions(self) -> F64:
         """(n_explained, n_outputs, n_features + 1): SHAP values, the expected score last."""
         assert self.rows is not None
         shape = (len(self.explained), self.model.n_outputs, self.model.n_features + 1)
-        found = self.model.shap_values(self.rows.subset(self.explained))
+        found = self.model.shap_values(  # type: ignore[attr-defined]
+            self.rows.subset(self.explained)
+        )
         return np.asarray(on_host(found), np.float64).reshape(shape)
 
     def score(self, name: str) -> tuple[Metric, float]:

@@ -56,7 +56,7 @@ function legend(names) {
 // Horizontal bars. rows: [{ name, value, lines }].
 function barChart({ label, rows, format = number, color }) {
   const top = Math.max(...rows.map((row) => row.value), 1e-300);
-  const beside = (width) => Math.min(width * 0.42, 14 + 6.6 * Math.max(...rows.map((row) => Math.min(row.name.length, 32))));
+  const beside = roomFor(rows.map((row) => row.name), 0.42);
   return plot({ label, height: rows.length * 24 + 14, along: "y", left: beside, right: 70 }, (frame) => {
     const { box, body } = frame;
     const x = scale([0, top], [box.left, box.right]);
@@ -65,7 +65,7 @@ function barChart({ label, rows, format = number, color }) {
       const bar = s("rect", { class: "bar", x: box.left, y: y + 3, width: Math.max(1, x(row.value) - box.left), height: 15, rx: 3 });
       if (color) bar.style.fill = color;
       body.append(
-        s("text", { class: "name", x: box.left - 8, y: y + 15, "text-anchor": "end" }, fitting(row.name, box.left - 12)),
+        nameText(row.name, box.left - 8, y + 15),
         bar,
         s("text", { class: "hint", x: x(row.value) + 6, y: y + 15 }, format(row.value)));
       frame.targets.push({ x: box.left, y: y + 11, plain: true, lines: row.lines || [[row.name], [label, format(row.value)]] });

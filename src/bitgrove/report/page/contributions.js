@@ -54,7 +54,7 @@ function stacked(xs, room) {
 
 function beeswarm({ features, outputs, rows, predictions }, state, valueText) {
   const every = 40;
-  const beside = (width) => Math.min(width * 0.36, 14 + 6.6 * Math.max(...features.map((feature) => Math.min(feature.name.length, 30))));
+  const beside = roomFor(features.map((feature) => feature.name), 0.36);
   return plot({
     label: "SHAP values of the sampled rows, one line of points for each feature",
     height: features.length * every + 56, left: beside,
@@ -66,7 +66,7 @@ function beeswarm({ features, outputs, rows, predictions }, state, valueText) {
     features.forEach((feature, f) => {
       const middle = box.top + 8 + (f + 0.5) * every - 6;
       const values = outputs[state.output].values[f];
-      body.append(s("text", { class: "name", x: box.left - 10, y: middle + 4, "text-anchor": "end" }, fitting(feature.name, box.left - 12)));
+      body.append(nameText(feature.name, box.left - 10, middle + 4));
       const offsets = stacked(values.map(x), every / 2 - 3);
       values.forEach((value, i) => points.push({
         x: x(value), y: middle + offsets[i], rank: feature.shade[i],
@@ -163,14 +163,14 @@ function rowPlot({ features, outputs, n_rest: nRest }, state, valueText) {
     return domain([base, ...shown.map(([, value]) => (at += value))], 0.12);
   };
   return plot({
-    label: "Contributions of the features to the score of one row", height: (most + 3) * 26 + 44, left: beside, along: "y", right: 20,
+    label: "Contributions of the features to the score of one row", height: (Math.min(most, features.length) + 3) * 26 + 44, left: beside, along: "y", right: 20,
     x: { domain: reach, label: "score" },
   }, (frame) => {
     const { x, body, box } = frame;
     const { base, shown } = steps();
     let at = base, y = box.top + 4;
     const line = (name, value, said) => {
-      body.append(s("text", { class: "name", x: box.left - 10, y: y + 15, "text-anchor": "end" }, fitting(name, box.left - 12)));
+      body.append(nameText(name, box.left - 10, y + 15));
       frame.targets.push({ x: x(at), y: y + 11, plain: true, lines: [[name], said] });
     };
     const total = (name) => {

@@ -31,9 +31,33 @@ function cut(text, most) {
   return text.length <= most ? text : text.slice(0, Math.max(1, most - 1)) + "…";
 }
 
-// About how many letters fit into so many pixels, in the font of the pictures.
+// The width of a text in the pictures' font, in pixels.
+const ruler = document.createElement("canvas").getContext("2d");
+function wide(text) {
+  if (!ruler.set) {
+    ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+    ruler.set = true;
+  }
+  return ruler.measureText(text).width;
+}
+
+// As much of a text as fits into so many pixels.
 function fitting(text, pixels) {
-  return cut(text, Math.floor(pixels / 6.4));
+  let most = text.length;
+  while (most > 1 && wide(cut(text, most)) > pixels) most -= Math.max(1, Math.floor(most * 0.06));
+  return cut(text, most);
+}
+
+// A name left of a picture, that ends at x; what does not fit is said by the browser's own tooltip.
+function nameText(name, x, y, room = x - 4) {
+  const shown = fitting(name, room);
+  return s("text", { class: "name", x, y, "text-anchor": "end" }, shown, shown === name ? null : s("title", {}, name));
+}
+
+// The room that names need on the left of a picture: at most a share of its width.
+function roomFor(names, share) {
+  const needed = Math.max(...names.map((name) => wide(cut(name, 40)))) + 16;
+  return (width) => Math.min(width * share, needed);
 }
 
 function number(value, digits = 4) {

@@ -73,11 +73,11 @@ function drawConfusion({ names, counts, totals, each, n_classes: nClasses }) {
     height: (width) => Math.min(640, Math.max(260, (width - 100) * 0.8)) + 60, left: 0, right: 1,
   }, (frame) => {
     const { width, height, body } = frame;
-    const left = Math.min(150, 20 + 6.6 * Math.max(...names.map((name) => Math.min(name.length, 18))));
+    const left = roomFor(names, 0.28)(width);
     const bottom = height - 50;
     const w = (width - left - 6) / size, tall = (bottom - 6) / size;
     counts.forEach((row, i) => {
-      body.append(s("text", { class: "name", x: left - 8, y: 6 + (i + 0.5) * tall + 4, "text-anchor": "end" }, fitting(names[i], left - 10)));
+      body.append(nameText(names[i], left - 8, 6 + (i + 0.5) * tall + 4));
       row.forEach((count, k) => {
         const part = totals[i] ? count / totals[i] : 0;
         const cell = s("rect", { x: left + k * w + 1, y: 6 + i * tall + 1, width: Math.max(1, w - 2), height: Math.max(1, tall - 2), rx: 3 });
@@ -159,12 +159,12 @@ function drawCoverage(section) {
   const reach = domain([...section.true, ...said.flat()]);
   const figures = [
     figure("Promised and observed", table(["quantile", "should lie below", "do lie below", "difference"],
-      levels.map((level, k) => [name(level), percent(level), percent(observed[k]), percent(observed[k] - level, 2)]), { label: "Coverage" })),
+      levels.map((level, k) => [name(level), percent(level), percent(observed[k]), `${signed(100 * (observed[k] - level), 2)} points`]), { label: "Coverage" })),
     figure("Coverage by the size of the prediction", lineChart({
       label: "Share of true values below each quantile, by the size of the prediction", xLabel: "tenth of the rows, by prediction", yLabel: "share below",
       lines: levels.map((level, k) => ({ name: name(level), x: bySize[k].map((_, i) => i + 1), y: bySize[k].map(([, share]) => share) })),
       yDomain: [0, 1],
-    }), "A flat line at its own level is what a quantile promises."),
+    }), "A flat line at its own level is what a quantile promises.", true),
     figure("Quantiles and true values", plot({
       label: "Quantiles and true values of sampled rows", height: 320, left: 68,
       x: { domain: [0, rows.length], label: "sampled rows, by prediction", ticks: [] }, y: { domain: reach, label: "value" },

@@ -78,7 +78,7 @@ function resolved(axis) {
 function horizontal(axes, axis, box) {
   const map = scale(axis.domain, [box.left, box.right]);
   const format = axis.format || number;
-  const ticks = axis.ticks || ticksOf(...axis.domain, Math.max(2, (box.right - box.left) / 90));
+  const ticks = axis.ticks || ticksOf(...axis.domain, Math.max(3, (box.right - box.left) / 90));
   for (const tick of ticks) {
     axes.append(
       s("line", { x1: map(tick), x2: map(tick), y1: box.top, y2: box.bottom }),

@@ -55,32 +55,34 @@ function drawImportance({ names, kinds, n_features: nFeatures }) {
   return [h("div", { class: "controls" }, buttons, nFeatures > few ? h("label", { class: "field" }, h("span", {}, "Search"), search) : null), place, more];
 }
 
+const STAGES = { bin: "reading and binning", train: "growing trees", evaluate: "judging validation rows" };
+
 function drawTraining(section) {
-  const { bits, widths, trees, noise, rounds, zero_rows: zeroRows, seconds, device, n_trees: nTrees } = section;
+  const { bits, widths, iterations, noise, rounds, zero_rows: zeroRows, seconds, device, n_trees: nTrees } = section;
   const sums = widths.reduce((sum, [, count]) => sum + count, 0);
   const total = seconds.reduce((sum, [, took]) => sum + took, 0);
   const average = (values) => values.reduce((sum, value) => sum + value, 0) / (values.length || 1);
   const facts = [["gradient bits", bits === null ? "full precision" : String(bits)], ["rounding", section.rounding], ["scale of gradients", section.scale],
     ["trained on", device], ["rounds per tree", number(average(rounds), 3)]];
   const line = (name, values, format) => lineChart({
-    label: `${name} of each tree`, lines: [{ name, x: trees, y: values }], xLabel: "tree", yLabel: name, yFormat: format, height: 240,
+    label: `${name} of each tree`, lines: [{ name, x: iterations, y: values }], xLabel: "iteration", yLabel: name, yFormat: format, height: 240,
     yDomain: [0, (Math.max(...values) || 1) * 1.08],
   });
   const figures = [
     seconds.length ? figure("Time per stage", barChart({
       label: "Seconds per stage", format: (value) => `${number(value, 3)} s`, rows: seconds.map(([name, took]) => ({
-        name, value: took, lines: [[name], ["seconds", number(took)], ["of all", percent(total ? took / total : 0)]],
+        name: STAGES[name] || name, value: took, lines: [[STAGES[name] || name], ["seconds", number(took)], ["of all", percent(total ? took / total : 0)]],
       })),
     }), nTrees ? `${number(total, 3)} s in all, ${number((1000 * total) / nTrees, 3)} ms per tree.` : null) : null,
     sums ? figure("Width of the accumulators", barChart({
       label: "Share of histograms by accumulator width", format: (value) => percent(value, 2),
       rows: widths.map(([width, count]) => ({ name: `${width} bits`, value: count / sums, lines: [[`${width} bits per half`], ["histograms", number(count)]] })),
     }), "Narrow sums are faster. Each is proved not to overflow from the values it will hold.") : null,
-    trees.length && noise.some((value) => value > 0) ? figure("Rounding variance", line("part that is rounding", noise),
+    iterations.length && noise.some((value) => value > 0) ? figure("Rounding variance", line("part that is rounding", noise),
       "The part of the variance of a tree's gradients that comes from rounding. Leaves are set from the gradients before rounding, where refit_leaves is on.") : null,
-    trees.length && zeroRows.some((value) => value > 0) ? figure("Rows that rounded to zero", line("rows", zeroRows),
+    iterations.length && zeroRows.some((value) => value > 0) ? figure("Rows that rounded to zero", line("rows", zeroRows),
       "They add nothing to a histogram and are left out.") : null,
-    trees.length ? figure("Rounds per tree", line("rounds", rounds), "A tree of many leaves grows in few rounds over the rows: exact, and the same everywhere.") : null,
+    iterations.length ? figure("Rounds per tree", line("rounds", rounds), "A tree of many leaves grows in few rounds over the rows: exact, and the same everywhere.") : null,
   ];
   return [h("dl", { class: "facts" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     h("div", { class: "figures" }, ...figures.filter(Boolean))];

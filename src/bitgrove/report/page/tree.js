@@ -63,7 +63,7 @@ function drawTrees(section) {
     const width = svg.clientWidth || 800, height = svg.clientHeight || 480;
     const wide = Math.max(...nodes.map((node) => node.x)) + BOX, tall = Math.max(...nodes.map((node) => node.y)) + TALL;
     const all = Math.min((width - 24) / wide, (height - 24) / tall, 1.1);
-    const k = whole ? all : Math.max(all, 0.85);  // at first, text must be readable
+    const k = whole ? all : Math.max(all, width < 600 ? 0.75 : 0.9);  // at first, text must be readable
     const start = nodes[0].y * k;
     state.view = { k, x: 12, y: tall * k < height - 24 ? (height - tall * k) / 2 + 12 * k : height / 2 - start };
     place();

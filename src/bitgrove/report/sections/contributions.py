@@ -24,7 +24,7 @@ class Contributions(Section):
 
     def gather(self, subject: Subject) -> dict[str, Any] | None:
         model = subject.model
-        if subject.rows is None or not model.feature_importance("split").any():
+        if not subject.explains:
             return None
         shap, rows = subject.contributions, subject.explained
         size = np.abs(shap[:, :, :-1]).mean(axis=0).sum(axis=0)

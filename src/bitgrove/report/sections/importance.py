@@ -17,8 +17,8 @@ class Importance(Section):
     kind = "importance"
     title = "Feature importance"
     lead = (
-        "Gain is how much the splits of a feature reduced the loss in training, splits is how often "
-        "it was asked. SHAP is how far it moves a prediction, on average over the rows shown."
+        "Gain is how much the splits of a feature reduced the loss in training, splits is how "
+        "often it was asked. SHAP is how far it moves a prediction, on average over the rows shown."
     )
 
     def gather(self, subject: Subject) -> dict[str, Any] | None:
@@ -27,7 +27,7 @@ class Importance(Section):
         if not gain.any():
             return None
         kinds = {"gain": gain, "splits": model.feature_importance("split")}
-        if subject.rows is not None:
+        if subject.explains:
             kinds["SHAP"] = np.abs(subject.contributions[:, :, :-1]).mean(axis=0).sum(axis=0)
         kept = np.argsort(-gain, kind="stable")[:_MOST_FEATURES]
         return {

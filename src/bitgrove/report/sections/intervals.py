@@ -34,9 +34,7 @@ class Coverage(Section):
         return {
             "levels": shorts(levels),
             "observed": shorts(mean(part, weight) for part in below),
-            "by_size": [
-                _by_size(subject.output(k), below[k], weight) for k in range(len(levels))
-            ],
+            "by_size": [_by_size(subject.output(k), below[k], weight) for k in range(len(levels))],
             "intervals": [_interval(subject, pair) for pair in combinations(range(len(levels)), 2)],
             "rows": order.tolist(),
             "true": shorts(label[order]),

@@ -17,8 +17,8 @@ class Residuals(Section):
     kind = "residuals"
     title = "Predictions and the truth"
     lead = (
-        "A residual is the true value less the prediction. Residuals that lean to one side, or grow "
-        "with the prediction, say where the model could still learn."
+        "A residual is the true value less the prediction. Residuals that lean to one side, or "
+        "grow with the prediction, say where the model could still learn."
     )
 
     def gather(self, subject: Subject) -> dict[str, Any] | None:

@@ -64,7 +64,9 @@ def _facts(subject: Subject) -> list[list[Any]]:
 
 def _scores(subject: Subject) -> list[dict[str, Any]]:
     own = subject.objective.default_metric
-    wanted = (*((own,) if own else ()), *_METRICS[subject.objective.predicts])
+    # An error of the mean says nothing of quantiles.
+    usual = () if subject.objective.quantile_levels else _METRICS[subject.objective.predicts]
+    wanted = (*((own,) if own else ()), *usual)
     found: dict[str, dict[str, Any]] = {}
     for name in wanted:
         try:

@@ -17,8 +17,8 @@ class Thresholds(Section):
     kind = "thresholds"
     title = "Telling the classes apart"
     lead = (
-        "Above which probability should a row count as positive? Move the threshold and see what it "
-        "costs. A curve near the corner is a model that rarely confuses the two."
+        "Above which probability should a row count as positive? Move the threshold and see what "
+        "it costs. A curve near the corner is a model that rarely confuses the two."
     )
 
     def gather(self, subject: Subject) -> dict[str, Any] | None:

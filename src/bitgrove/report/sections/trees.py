@@ -74,9 +74,7 @@ def _compact(tree: Tree) -> list[Any]:
 
     Children as in Tree: >= 0 is a split, < 0 is ~leaf. A set is the levels that go left.
     """
-    sets = {
-        str(split): _members(tree.left_bins[split]) for split in np.flatnonzero(tree.by_subset)
-    }
+    sets = {str(split): _members(tree.left_bins[split]) for split in np.flatnonzero(tree.by_subset)}
     return [
         tree.feature.tolist(),
         shorts(tree.threshold, 6),
