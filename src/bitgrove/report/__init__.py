@@ -32,14 +32,35 @@ class Reported:
         title: str | None = None,
         evals_result: Curves | None = None,
     ) -> None:
-        """Write an HTML page about the model, and about its predictions for the rows of X.
+        """Write an HTML page about the model, and about its predictions for some rows.
 
-        X is a table or a Dataset, best of rows that the training did not see; without it the page
-        shows the model alone. y are the true labels, in the words of the model's classes; without
-        them the sections that compare are left out. `group` (rows of each query) or `qid` (a query
-        id per row) are for ranking. `title` is the headline. `evals_result` has the learning curves
-        of a model that was loaded from a file, which does not keep them. The page is one file that
-        needs no network; docs/report.md shows one.
+        The page is one file that needs no network.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write it; an old file is replaced at once, or left alone on failure.
+        X : table or Dataset, optional
+            Rows to show the model with, best such that the training did not see. Without them the
+            page shows the model alone.
+        y : array, optional
+            The true labels, in the words of the model's classes. Without them the sections that
+            compare are left out.
+        sample_weight : array, optional
+            What each row counts.
+        group, qid : array, optional
+            The rows of each query, or a query id per row: for ranking.
+        title : str, optional
+            The headline.
+        evals_result : dict, optional
+            Learning curves of a model that was loaded from a file, which does not keep them.
+
+        Examples
+        --------
+        >>> import numpy as np, bitgrove
+        >>> X = np.arange(200.0).reshape(-1, 2)
+        >>> model = bitgrove.train({"objective": "regression"}, bitgrove.Dataset(X, X[:, 0]))
+        >>> model.report("report.html", X, X[:, 0])
         """
         from bitgrove.report.page import html_page
         from bitgrove.report.sections import gather

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bitgrove.data.device_tables import on_host
 from bitgrove.model.tree import Tree
 from bitgrove.report.figures import I64, short, shorts, text, thinned
 from bitgrove.report.sections.base import Section
@@ -100,7 +101,7 @@ def _rows(subject: Subject, shown: I64, features: I64) -> dict[str, Any]:
     rows = subject.sampled(n_rows)
     assert subject.rows is not None
     sample = subject.rows.subset(rows)
-    leaves = subject.model.predict_leaf(sample, num_iteration=-1, device="cpu")[:, shown]
+    leaves = on_host(subject.model.predict_leaf(sample, num_iteration=-1))[:, shown]
     values = {str(f): _values(subject, int(f), rows) for f in np.unique(features)}
     return {
         "numbers": rows.tolist(),
