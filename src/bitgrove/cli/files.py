@@ -18,7 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.cli.tables import column, is_text, listed
-from bitgrove.data.streams.parquet import ParquetRows, arrow, expand, open_parquet
+from bitgrove.data.streams.parquet import (
+    ParquetRows,
+    arrow,
+    expand,
+    open_parquet,
+    refuse_folder,
+)
 from bitgrove.errors import DataError
 from bitgrove.machine.files import replacing
 
@@ -101,23 +107,14 @@ def _joined(paths: Sequence[str], tables: Sequence[pa.Table]) -> pa.Table:
 
 def _row_range(paths: Sequence[str], how: Reading) -> pa.Table:
     """The rows of one part; of Parquet files only the row groups that hold some are read."""
-    if not all(_is_parquet(path) for path in paths):
-        whole = _joined(paths, _read_files(paths, how))
-        ids = column(whole, how.group).to_numpy() if how.group else None
-        first, last = _range_of(how.part, whole.num_rows, ids)
-        return whole.slice(first, last - first)
-    counts = [open_parquet(path).metadata.num_rows for path in paths]
-    ids = None
-    if how.group:
-        only = [column(open_parquet(path).read([how.group]), how.group).to_numpy() for path in paths]
-        ids = np.concatenate(only)
-    first, last = _range_of(how.part, sum(counts), ids)
-    tables, start = [], 0
-    for path, n_rows in zip(paths, counts, strict=True):
-        low, high = (min(max(row - start, 0), n_rows) for row in (first, last))
-        tables.append(_read_file(path, None, how.text, (low, high)))
-        start += n_rows
-    return _joined(paths, tables)
+    found = parquet_rows(paths, how)
+    if found is not None:
+        rows, head = found
+        return rows.read(head.column_names)
+    whole = _joined(paths, _read_files(paths, how))
+    ids = column(whole, how.group).to_numpy() if how.group else None
+    first, last = _range_of(how.part, whole.num_rows, ids)
+    return whole.slice(first, last - first)
 
 
 def parquet_rows(patterns: Sequence[str], how: Reading) -> tuple[ParquetRows, pa.Table] | None:
@@ -182,14 +179,12 @@ def _read_file(
     path: str,
     delimiter: str | None,
     text: frozenset[str],
-    rows: tuple[int, int] | None = None,
 ) -> pa.Table:
-    """The file's table without the index of pandas; `rows` (Parquet only): those alone."""
+    """The file's table without the index of pandas."""
     pyarrow = arrow()
-    if os.path.isdir(path):
-        raise DataError(f"{path}: is a directory; name its files, for example '{path}/*.parquet'")
+    refuse_folder(path)
     try:
-        table = _parquet_rows(path, *rows) if rows else _reader_of(path, delimiter, text)()
+        table = _reader_of(path, delimiter, text)()
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
     return _named_columns(path, table)
@@ -211,18 +206,6 @@ def _named_columns(path: str, table: pa.Table) -> pa.Table:
 
 def _is_parquet(path: str) -> bool:
     return path.lower().endswith((".parquet", ".pq"))
-
-
-def _parquet_rows(path: str, first: int, last: int) -> pa.Table:
-    needed: list[int] = []
-    file, start, skipped = open_parquet(path), 0, 0
-    for i in range(file.num_row_groups):
-        end = start + file.metadata.row_group(i).num_rows
-        if start < last and end > first:
-            skipped = skipped if needed else start
-            needed.append(i)
-        start = end
-    return file.read_row_groups(needed).slice(first - skipped if needed else 0, last - first)
 
 
 def _reader_of(path: str, delimiter: str | None, text: frozenset[str]) -> Callable[[], Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.data.streams.parquet import arrow
+from bitgrove.data.streams.parquet import arrow as arrow  # others take it from here, too
 from bitgrove.errors import DataError
 
 if TYPE_CHECKING:

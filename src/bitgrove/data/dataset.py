@@ -235,7 +235,9 @@ class Dataset:
         if not self.edges:
             return "rows in memory"
         edges = [np.append(self.edges[f], np.nan) for f in sorted(self.edges)]
-        return f"bins of the edges {hashlib.sha256(np.concatenate(edges)).hexdigest()[:12]}"
+        return (
+            f"bins of the edges {hashlib.sha256(np.concatenate(edges).tobytes()).hexdigest()[:12]}"
+        )
 
     def in_parts(self) -> Iterator[Dataset]:
         """The same rows, as many at a time as are in memory together."""
@@ -263,10 +265,9 @@ class Dataset:
         column = on_host(self.columns[feature][rows])
         if column.dtype.kind != "u":
             return np.isnan(column)
-        levels = self.levels.get(feature)
-        return np.asarray(
-            column == (len(self.edges[feature]) + 1 if levels is None else missing_code(len(levels)))
-        )
+        if feature in self.edges:
+            return np.asarray(column == len(self.edges[feature]) + 1)
+        return np.asarray(column == missing_code(len(self.levels[feature])))
 
     def with_levels(self, levels: Mapping[int, Levels]) -> Dataset:
         """The same rows, categories as the codes of these levels; others become missing."""
@@ -288,8 +289,8 @@ class Dataset:
         """Columns as they are: float32, float64, codes, or the bins of these edges."""
         dataset = object.__new__(Dataset)
         dataset._settle(None)
-        assert made.names is not None
-        dataset.columns, dataset.feature_names, dataset.levels = made
+        dataset.columns, dataset.levels = made.values, made.levels
+        dataset.feature_names = made.names or default_names(len(made.values))
         dataset.edges = edges
         dataset.label = dataset.weight = dataset.group = dataset.init_score = None
         return dataset

@@ -1,8 +1,8 @@
 """Values to bins on the GPU, from columns on the host or on the device.
 
-Receives columns of values, or of bins (uint8), views of one table or each on its own, and a BinMapper; fills the tiles and the
-columns of a CudaMatrix. Device columns are read where they are; host columns are sent block by
-block, and a block is binned while the next ones are under way.
+Receives columns (views of one table, or each on its own) of values, or of bins already (uint8), and
+a BinMapper; fills the tiles and the columns of a CudaMatrix. Device columns are read where they
+are; host columns are sent block by block, and a block is binned while the next ones are under way.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class BinWriter(NamedTuple):
     def write(self, columns: Sequence[NDArray[Any]], first_row: int = 0) -> None:
         """The bins of the columns' values, from this row on."""
         edges = (self.mapper.edge_values, self.mapper.edge_offset)
-        out = (self.bins, self.missing, len(columns[0]), self.n_threads, self.simd)
-        _core.bin_columns(list(columns), *edges, *out, first_row)
+        n_rows, how = len(columns[0]), (self.n_threads, self.simd, first_row)
+        _core.bin_columns(list(columns), *edges, self.bins, self.missing, n_rows, *how)
 
 
 def whole_bins(columns: Sequence[NDArray[Any]]) -> Bins | None:

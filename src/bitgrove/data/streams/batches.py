@@ -95,6 +95,7 @@ class Batches:
             if table.names is None or self.names is None:
                 raise DataError("some batches have column names and others have none")
             difference = name_difference(table.names, self.names)
+            difference = difference.replace("the training columns", "those of the first batch")
             raise DataError(difference.replace("training", "the first batch"))
 
 

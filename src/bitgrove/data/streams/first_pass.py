@@ -6,7 +6,7 @@ codes of all rows, and a sample of the numbers for the edges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,15 +19,27 @@ from bitgrove.data.given_values import (
     checked_scores,
     checked_weight,
 )
-from bitgrove.data.levels import REAL, TEXT, Levels, missing_code, union, whole_codes
+from bitgrove.data.levels import (
+    INTEGER,
+    REAL,
+    TEXT,
+    Levels,
+    missing_code,
+    union,
+    whole_codes,
+)
 from bitgrove.data.streams.batches import PER_ROW, Batch, Batches, naming_batch
 from bitgrove.data.streams.sample import Draw, RowSample
 from bitgrove.data.tables import MAX_ROWS
 from bitgrove.errors import DataError
 
 Array = NDArray[Any]
-_CHECKS = {"label": checked_label, "weight": checked_weight, "init_score": checked_scores}
-_DTYPES = {TEXT: "O", REAL: "f8"}
+CHECKS: dict[str, Callable[[Any, int], Array]] = {
+    "label": checked_label,
+    "weight": checked_weight,
+    "init_score": checked_scores,
+}
+_DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
 
 
 class Found(NamedTuple):
@@ -65,8 +77,9 @@ class _Category:
     def add(self, codes: Array, levels: Levels) -> None:
         if len(levels):
             self._kinds.add(levels.kind)
-        numbers = [self._number.setdefault(v, len(self._number) + 1) for v in levels.values.tolist()]
-        dtype = np.min_scalar_type(len(self._number))
+        known = self._number
+        numbers = [known.setdefault(value, len(known) + 1) for value in levels.values.tolist()]
+        dtype = np.min_scalar_type(len(known))
         self._parts.append(np.array([*numbers, 0], dtype=dtype)[whole_codes(codes, len(levels))])
 
     def add_missing(self, n_rows: int) -> None:
@@ -76,8 +89,8 @@ class _Category:
         """The levels in their own order, and the codes of all rows."""
         if TEXT in self._kinds and len(self._kinds) > 1:
             raise DataError(f"column {name!r} holds text in some batches and numbers in others")
-        kind = "integer" if not self._kinds else REAL if REAL in self._kinds else [*self._kinds][0]
-        as_they_came = Levels(kind, np.array([*self._number], dtype=_DTYPES.get(kind, "i8")))
+        kind = next((kind for kind in (TEXT, REAL) if kind in self._kinds), INTEGER)
+        as_they_came = Levels(kind, np.array([*self._number], dtype=_DTYPES[kind]))
         levels = union(name, [as_they_came])
         missing = missing_code(len(levels))
         table = np.array([missing, *levels.find(name, as_they_came)])
@@ -120,7 +133,7 @@ class _Seen:
             self._given = frozenset(given)
         if differs := sorted(self._given ^ given.keys()):
             raise DataError(f"{differs[0]} came with some batches and not with others")
-        parts = {name: _CHECKS[name](given[name], n_rows) for name in _CHECKS if name in given}
+        parts = {name: CHECKS[name](given[name], n_rows) for name in CHECKS if name in given}
         if "group" in given:
             parts["group"] = checked_group(given["group"], n_rows)
         if "qid" in given:
@@ -155,7 +168,7 @@ class _Seen:
     def found(self) -> Found:
         if self._batches.n_features is None:
             raise DataError("make_batches gave no batch")
-        self._sample.finish(self._sample.n_rows)
+        self._sample.finish(self._sample.n_rows, self._batches.n_features)
         names = self._batches.names or [f"f{f}" for f in range(self._batches.n_features)]
         done = {f: c.finish(names[f]) for f, c in sorted(self._categories.items())}
         self._sample.without(set(done))

@@ -17,6 +17,7 @@ from bitgrove.data.dataset import Dataset
 from bitgrove.errors import DataError, DataTypeError
 
 _BATCH_BYTES = 32 << 20  # of values as float64, read together
+_LEAST_ROWS = 1024
 
 
 def arrow() -> Any:
@@ -45,8 +46,14 @@ def expand(patterns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
+def refuse_folder(path: str) -> None:
+    if os.path.isdir(path):
+        raise DataError(f"{path}: is a directory; name its files, for example '{path}/*.parquet'")
+
+
 def open_parquet(path: str) -> Any:
     """A ParquetFile."""
+    refuse_folder(path)
     # Not read_table(path): that one invents columns out of directories named key=value.
     try:
         return arrow().parquet.ParquetFile(path)
@@ -63,7 +70,7 @@ class ParquetRows(NamedTuple):
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Arrow tables of these columns, a few megabytes each."""
-        size = max(1024, _BATCH_BYTES // (8 * max(1, len(names))))
+        size = max(_LEAST_ROWS, _BATCH_BYTES // (8 * max(1, len(names))))
         start = 0
         for path in self.paths:
             file = open_parquet(path)
@@ -135,20 +142,20 @@ def from_parquet(
     **settings: Any,
 ) -> Dataset:
     """What Dataset.from_parquet returns, from its arguments."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    given = list(paths) if isinstance(paths, (list, tuple)) else [paths]
     if not all(isinstance(path, (str, os.PathLike)) for path in given) or not given:
         raise DataTypeError(f"paths: a name, a pattern or a list of them is needed, got {paths!r}")
     rows = ParquetRows(expand([os.fspath(path) for path in given]))
     roles = {"label": label, "weight": weight, "qid": group, "init_score": init_score}
     named = {role: name for role, name in roles.items() if name is not None}
     all_names = rows.column_names()
+    if isinstance(ignore, str):
+        raise DataError(f"ignore={ignore!r}: a list of columns is needed")
     for role, name in [*named.items(), *(("ignore", name) for name in ignore)]:
         if name not in all_names:
             raise DataError(f"{'group' if role == 'qid' else role}={name!r}: no such column")
-    if isinstance(ignore, str):
-        raise DataError(f"ignore={ignore!r}: a list of columns is needed")
     left = [n for n in all_names if n not in {*named.values(), *ignore}]
-    table = rows.read([*dict.fromkeys(named.values())]) if named else None
+    table: Any = rows.read([*dict.fromkeys(named.values())]) if named else None
     parts = {role: _per_row(table.column(name), name) for role, name in named.items()}
     return Dataset.from_batches(lambda: rows.batches(left), **parts, **settings)
 

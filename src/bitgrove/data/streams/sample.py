@@ -1,7 +1,7 @@
 """The sample of rows that edges are found from, taken while the rows come by.
 
 Owns RowSample: the very rows that data/binning.py takes of a table in memory, chosen by the hash of
-their ids. How many rows there will be need not be known: the limit of the hashes falls as they come.
+their ids. How many rows will come need not be known: the limit of the hashes falls as they do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.arithmetic.exact_math import row_hash
 from bitgrove.data.binning import sample_key, sample_limit
-from bitgrove.data.row_ids import RowRuns, row_ids
 
 Rows = NDArray[np.int64]
 
@@ -55,21 +54,18 @@ class RowSample:
         if sum(len(part[0]) for part in self._parts) > 2 * self.draw.size:
             self._settle(limit)
 
-    def finish(self, n_total: int) -> None:
-        """All rows came by."""
+    def finish(self, n_total: int, n_columns: int) -> RowSample:
+        """All rows came by, so many of all ranks."""
         if self._parts or len(self.rows):
             self._settle(self._limit(n_total))
+        self.columns = self.columns or [np.zeros(0) for _ in range(n_columns)]
+        return self
 
     def serves(self, draw: Draw, n_total: int) -> bool:
         """Whether these are the rows that another draw, of so many rows of all ranks, takes."""
         if sample_limit(draw.size, n_total) is None:
             return len(self.rows) == self.n_rows
         return draw == self.draw
-
-    def narrowed(self, n_total: int) -> RowSample:
-        """Of rows of several ranks, more than of this one alone: a part of the sample."""
-        self._settle(self._limit(n_total))
-        return self
 
     def without(self, features: set[int]) -> None:
         """Forgets the values of these columns."""

@@ -6,7 +6,7 @@ are made in another one, when a training says how. They are those of the same ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -18,16 +18,11 @@ from bitgrove.data.categories import choice_of
 from bitgrove.data.dataset import Dataset, checked_names, given_names
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.given_rows import Queries
-from bitgrove.data.given_values import (
-    checked_group,
-    checked_label,
-    checked_scores,
-    checked_weight,
-)
-from bitgrove.data.levels import Levels
+from bitgrove.data.given_values import checked_group, checked_weight
+from bitgrove.data.levels import Levels, missing_code
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.streams.batches import Batch, Batches
-from bitgrove.data.streams.first_pass import Found, look_through
+from bitgrove.data.streams.first_pass import CHECKS, Found, look_through
 from bitgrove.data.streams.sample import Draw, RowSample
 from bitgrove.data.tables import Column, Columns
 from bitgrove.distributed.comm import Comm
@@ -104,6 +99,15 @@ class StreamedDataset(Dataset):
             "it, and divide what open_dataset() gives"
         )
 
+    def with_levels(self, levels: Mapping[int, Levels]) -> Dataset:
+        other = super().with_levels(levels)
+        for f, known in levels.items():
+            if isinstance(other.columns[f], AwaitedColumn):  # other ranks have values, this has not
+                missing = missing_code(len(known))
+                code = np.array(missing, dtype=np.min_scalar_type(missing))
+                other.columns[f] = np.broadcast_to(code, (self.n_rows,))
+        return other
+
     def _taken(self, rows: NDArray[Any]) -> Dataset:
         awaited: Any = AwaitedColumn(len(rows))
         columns = [awaited if isinstance(c, AwaitedColumn) else c[rows] for c in self.columns]
@@ -176,13 +180,13 @@ class StreamedDataset(Dataset):
     def _sampled(self, draw: Draw, n_total: int) -> RowSample:
         """The rows that edges are found from: those of the first pass, or of one more."""
         if self._sample is not None and self._sample.serves(draw, n_total):
-            self._sample.finish(n_total)
-            return self._sample
-        self._sample = sample = RowSample(draw, n_total)
+            return self._sample.finish(n_total, self.n_features)
+        self._sample = RowSample(draw, n_total)
         for _, table in self._passed():
-            sample.add(table.values)
-        sample.finish(n_total)
-        return sample
+            self._sample.add(table.values)
+        self._sample.finish(n_total, self.n_features)
+        self._sample.without(set(self.levels))
+        return self._sample
 
     def _passed(self) -> Iterator[Rows]:
         """One pass over the rows that are kept; it must have those of the first pass."""
@@ -264,8 +268,7 @@ def _roles(parts: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 def _checked(whole: Mapping[str, Any], n_rows: int) -> dict[str, Array]:
-    checks = {"label": checked_label, "weight": checked_weight, "init_score": checked_scores}
-    found: dict[str, Array] = {p: checks[p](v, n_rows) for p, v in whole.items() if p in checks}
+    found = {part: CHECKS[part](v, n_rows) for part, v in whole.items() if part in CHECKS}
     if "group" in whole or "qid" in whole:
         queries = Queries(whole.get("group"), whole.get("qid"))
         found["group"] = checked_group(queries.sizes(np.zeros(n_rows)), n_rows)
