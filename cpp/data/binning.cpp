@@ -53,8 +53,8 @@ std::vector<Edges> padded_edges(Vector<const double> values, Vector<const int64_
   return result;
 }
 
-// Fills the rows [first_row, first_row + n_rows) of the columns; any_missing[f] is set where feature
-// f has a NaN, or the missing bin.
+// Fills the rows [first_row, first_row + n_rows) of the columns; any_missing[f] is set where
+// feature f has a NaN, or the missing bin.
 void bin_columns(const nb::list& columns, Vector<const double> edge_values,
                  Vector<const int64_t> edge_offset, Matrix<uint8_t> bin_columns,
                  Vector<uint8_t> any_missing, int64_t n_rows, int n_threads, int simd,

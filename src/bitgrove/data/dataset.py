@@ -28,9 +28,10 @@ from bitgrove.data.tables import (
     MAX_ROWS,
     Column,
     Columns,
+    checked_names,
     code_type,
     default_names,
-    name_difference,
+    given_names,
     to_columns,
 )
 from bitgrove.errors import DataError, Problems
@@ -46,18 +47,37 @@ if TYPE_CHECKING:
 class Dataset:
     """A table with labels, ready to be binned by train().
 
-    X: (n_rows, n_features) numbers, and in data frames also text and categories; NaN and nulls are
-    missing values. A rank's shard may have no rows.
-    label: one number per row, or several columns of them.
-    weight: non-negative; rows of weight zero are left out of training.
-    group: number of rows of each query, in row order (ranking); or qid: a query id for each row.
-    init_score: scores that training starts from, one per row (and output), instead of a constant;
-    predictions do not hold them. XGBoost `base_margin`.
-    feature_names (LightGBM `feature_name`): of a table without names, or instead of its own.
-    categorical_feature: "auto" (columns of text or of a category type), or a list of names or
-    positions of columns that are categories, too, such as integer codes. None: none are.
-    reference: another Dataset of the same features, whose names and bins this one shares.
-    free_raw_data: understood, but the columns are kept.
+    Parameters
+    ----------
+    X : table of shape (n_rows, n_features)
+        Numbers, and in data frames also text and categories. NaN and nulls are missing values. A
+        rank's shard may have no rows.
+    label : array, optional
+        One number per row, or several columns of them.
+    weight : array, optional
+        Non-negative; rows of weight zero are left out of training.
+    group, qid : array, optional
+        Of a ranking: the number of rows of each query, in row order, or a query id for each row.
+    init_score : array, optional
+        Scores that training starts from, one per row (and output), instead of a constant.
+        Predictions do not hold them. XGBoost `base_margin`.
+    feature_names : list of str, optional
+        Of a table without names, or instead of its own. LightGBM `feature_name`.
+    reference : Dataset, optional
+        One of the same features, whose names and bins this one shares.
+    categorical_feature : "auto", list of names or positions, or None
+        Which columns are categories. "auto": those of text or of a category type. A list adds
+        others, such as integer codes. None: none are.
+    free_raw_data : bool
+        Understood, but the columns are kept.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import bitgrove as bg
+    >>> table = pd.DataFrame({"age": [31, 45, None, 52], "town": ["Rome", "Oslo", "Rome", None]})
+    >>> bg.Dataset(table, label=[0, 1, 0, 1], weight=[1, 1, 2, 1])
+    <bitgrove.Dataset 4 rows, 2 features, with label, weight>
     """
 
     def __init__(
@@ -139,10 +159,12 @@ class Dataset:
 
     @property
     def n_rows(self) -> int:
+        """Rows of the table."""
         return len(self.columns[0])
 
     @property
     def n_features(self) -> int:
+        """Columns of the table."""
         return len(self.columns)
 
     @property
@@ -235,9 +257,8 @@ class Dataset:
         if not self.edges:
             return "rows in memory"
         edges = [np.append(self.edges[f], np.nan) for f in sorted(self.edges)]
-        return (
-            f"bins of the edges {hashlib.sha256(np.concatenate(edges).tobytes()).hexdigest()[:12]}"
-        )
+        digest = hashlib.sha256(np.concatenate(edges).tobytes()).hexdigest()
+        return f"bins of the edges {digest[:12]}"
 
     def in_parts(self) -> Iterator[Dataset]:
         """The same rows, as many at a time as are in memory together."""
@@ -342,36 +363,3 @@ def _n_rows_of(X: Any) -> int:
     """Of a table that cannot be used, to judge the label that came with it."""
     shape = getattr(X, "shape", None)
     return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else 0
-
-
-def given_names(ours: Sequence[str] | None, lightgbm: Sequence[str] | None) -> Any:
-    if ours is not None and lightgbm is not None:
-        raise DataError("feature_names and feature_name are the same; give one of them")
-    given = ours if ours is not None else lightgbm
-    return None if isinstance(given, str) and given == "auto" else given
-
-
-def checked_names(
-    given: Sequence[str] | None,
-    found: list[str] | None,
-    n_features: int,
-    reference: Dataset | None,
-) -> list[str]:
-    if isinstance(given, str):
-        raise DataError(f"feature_names must be a list of names, got {given!r}")
-    names = [str(name) for name in given] if given is not None else found
-    if reference is not None:
-        if reference.n_features != n_features:
-            raise DataError(
-                f"X has {n_features} features, the reference has {reference.n_features}"
-            )
-        names = reference.feature_names if names is None else names
-        if names != reference.feature_names:
-            raise DataError(name_difference(names, reference.feature_names))
-    if names is None:
-        return default_names(n_features)
-    if len(names) != n_features:
-        raise DataError(f"feature_names: {len(names)} names for {n_features} features")
-    if len(set(names)) != len(names):
-        raise DataError("feature_names: names must be unique")
-    return names

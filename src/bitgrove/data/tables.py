@@ -9,7 +9,7 @@ categories as the codes of their levels. Columns on a GPU stay there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,6 +129,7 @@ def _array_columns(table: Any) -> list[Column]:
     )
     if hasattr(table, "toarray"):
         table = np.asfortranarray(table.toarray())
+    table = np.require(table, requirements="A")  # a view of raw bytes may lie anywhere
     return [table[:, feature] for feature in range(table.shape[1])]
 
 
@@ -155,7 +156,8 @@ def _numeric(name: str, series: Any) -> Column:
     values = as_numbers(f"column {name!r}", values)
     if values.ndim != 1:
         raise DataError(f"column {name!r} has type {kind}; one number per row is needed")
-    return np.asarray(values.astype(_float_type(str(values.dtype)), copy=False))
+    numbers = values.astype(_float_type(str(values.dtype)), copy=False)
+    return np.require(numbers, requirements="A")
 
 
 def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
@@ -164,11 +166,58 @@ def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
 
 
 def name_difference(names: list[str], expected: list[str]) -> str:
-    missing = [name for name in expected if name not in set(names)]
-    extra = [name for name in names if name not in set(expected)]
+    known, wanted = set(names), set(expected)
+    missing = [name for name in expected if name not in known]
+    extra = [name for name in names if name not in wanted]
     if missing or extra:
         return f"columns differ from training: missing {missing[:5]}, unexpected {extra[:5]}"
     return "columns are the training columns in another order; reorder them as in training"
+
+
+class HasFeatures(Protocol):
+    """A Dataset that another one has the features of."""
+
+    feature_names: list[str]
+
+
+def given_names(ours: Sequence[str] | None, lightgbm: Sequence[str] | None) -> Any:
+    if ours is not None and lightgbm is not None:
+        raise DataError("feature_names and feature_name are the same; give one of them")
+    given = ours if ours is not None else lightgbm
+    return None if isinstance(given, str) and given == "auto" else given
+
+
+def _is_unicode(text: str) -> bool:
+    """Half of a surrogate pair is a str, but nothing that a file can hold."""
+    return text.isascii() or text == text.encode(errors="ignore").decode()
+
+
+def checked_names(
+    given: Sequence[str] | None,
+    found: list[str] | None,
+    n_features: int,
+    reference: HasFeatures | None,
+) -> list[str]:
+    if isinstance(given, str):
+        raise DataError(f"feature_names must be a list of names, got {given!r}")
+    names = [str(name) for name in given] if given is not None else found
+    if names is not None and (strange := [name for name in names if not _is_unicode(name)]):
+        raise DataError(f"feature_names: {strange[0]!r} is not Unicode text")
+    if reference is not None:
+        if len(reference.feature_names) != n_features:
+            raise DataError(
+                f"X has {n_features} features, the reference has {len(reference.feature_names)}"
+            )
+        names = reference.feature_names if names is None else names
+        if names != reference.feature_names:
+            raise DataError(name_difference(names, reference.feature_names))
+    if names is None:
+        return default_names(n_features)
+    if len(names) != n_features:
+        raise DataError(f"feature_names: {len(names)} names for {n_features} features")
+    if len(set(names)) != len(names):
+        raise DataError("feature_names: names must be unique")
+    return names
 
 
 def collected(X: Any) -> Any:

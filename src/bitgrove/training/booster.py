@@ -55,7 +55,7 @@ from bitgrove.training.encoding import (
     with_agreed_levels,
 )
 from bitgrove.training.grower import Grower, TreeSample
-from bitgrove.training.guards import Guards
+from bitgrove.training.guards import Guards, check_savable
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import (
@@ -68,7 +68,7 @@ from bitgrove.training.refit import (
 )
 from bitgrove.training.variants import make_boosting, make_draws
 from bitgrove.training.variants.boosting import ScoreChange
-from bitgrove.training.variants.rows import TrainingRows
+from bitgrove.training.variants.rows import RowDraws, TrainingRows
 
 F64 = NDArray[np.float64]
 
@@ -134,7 +134,7 @@ class Booster:
             self.base_score = self.init_model.base_score
         self.encoder, self.matrix = self._scored_and_binned()
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
-        self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
+        self.n_before: int = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
         # Whole weights for quantiles of residuals, where leaves are such.
         self.leaf_weights = None
@@ -142,10 +142,11 @@ class Booster:
             self.leaf_weights = self.backend.upload(integer_weights(weight, comm))
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
-        self.draws = make_draws(params, rows)
+        self.draws: RowDraws = make_draws(params, rows)
         self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
+        check_savable(self._model_of([], None))
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
@@ -269,9 +270,12 @@ class Booster:
         n_kept = len(self.trees) if best_iteration is None else best_iteration * n_outputs
         n_old = self.n_before * n_outputs
         trees = self.trees[:n_old] + self.boosting.finished(self.trees[n_old:n_kept])
+        return self._model_of(trees[:n_kept], best_iteration)
+
+    def _model_of(self, trees: Sequence[Tree], best_iteration: int | None) -> Model:
         return Model(
             objective=self.objective.name,
-            trees=trees[:n_kept],
+            trees=trees,
             base_score=self.base_score,
             feature_names=self.dataset.feature_names,
             params=model_params(self.params),

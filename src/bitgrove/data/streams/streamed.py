@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges
 from bitgrove.data.binning import BinMapper, Known, shared_edges
 from bitgrove.data.categories import choice_of
-from bitgrove.data.dataset import Dataset, checked_names, given_names
+from bitgrove.data.dataset import Dataset
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.given_rows import Queries
 from bitgrove.data.given_values import checked_group, checked_weight
@@ -24,7 +24,7 @@ from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.streams.batches import Batch, Batches
 from bitgrove.data.streams.first_pass import CHECKS, Found, look_through
 from bitgrove.data.streams.sample import Draw, RowSample
-from bitgrove.data.tables import Column, Columns
+from bitgrove.data.tables import Column, Columns, checked_names, given_names
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, UnknownParameterError
 from bitgrove.machine.threads import resolve_threads
