@@ -1,4 +1,4 @@
-"""The `bitgrove` command: train, predict, info and demo.
+"""The `bitgrove` command: train, predict, info, verify and demo.
 
 This room owns the commands: it receives words, which options.py turns into
 settings, runs the command on Datasets and Models, and returns an exit code.
@@ -12,7 +12,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,17 +22,21 @@ from bitgrove.cli import files, tables
 from bitgrove.cli.failures import fail
 from bitgrove.cli.options import parse
 from bitgrove.cli.training import categories_of_model, run_train
+from bitgrove.cli.verifying import run_verify
 from bitgrove.errors import DataError
 from bitgrove.estimators.answers import Labels, answers_of_model
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 2 bad input, 1 a fault of ours."""
+    """Run one command and return its exit code: 0 done, 2 bad input, 1 a fault of ours.
+
+    A command that answers a question may have codes of its own.
+    """
     try:
         args = parse(argv)
-        _COMMANDS[args.command](args)
+        code: int | None = _COMMANDS[args.command](args)
         sys.stdout.flush()
-        return 0
+        return code or 0
     except BrokenPipeError:
         # The reader of our output has left (`bitgrove info | head`): nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -91,6 +95,7 @@ def _info(args: argparse.Namespace) -> None:
         "features": model.n_features,
         "size_bytes": os.path.getsize(args.model),
         "digest": model.digest(),
+        "record": None if model.record is None else model.record.facts(),
         "parameters": model.params,
         "top_features": [
             {"name": model.feature_names[i], "gain": float(gain[i]), "splits": int(splits[i])}
@@ -143,6 +148,9 @@ def _info_text(facts: dict[str, Any], total_gain: float) -> str:
         if isinstance(value, list):
             value = tables.listed(value, most=20)
         lines.append(f"{name.replace('_', ' '):<16}{'-' if value is None else value}")
+    lines += ["", "trained on (sha256)"]
+    record = facts["record"] or {"record": "none: its data is not known"}
+    lines += [f"  {name.replace('_', ' '):<14}{value or '-'}" for name, value in record.items()]
     lines += ["", "parameters"]
     lines += [f"  {name:<30}{value}" for name, value in sorted(facts["parameters"].items())]
     lines += ["", "top features by gain"]
@@ -152,4 +160,10 @@ def _info_text(facts: dict[str, Any], total_gain: float) -> str:
     return "\n".join(lines)
 
 
-_COMMANDS = {"train": run_train, "predict": _predict, "info": _info, "demo": _demo}
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
+    "train": run_train,
+    "predict": _predict,
+    "info": _info,
+    "verify": run_verify,
+    "demo": _demo,
+}

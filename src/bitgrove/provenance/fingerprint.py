@@ -41,13 +41,14 @@ class RowHasher:
 
     def __init__(self, n_columns: int, n_threads: int = 1) -> None:
         self.n_columns, self.n_threads = n_columns, n_threads
-        self.size = block_rows(n_columns)
+        self.size, self.n_rows = block_rows(n_columns), 0
         self.digests: dict[int, bytes] = {}
         self._pieces: dict[int, list[F64]] = {}  # rows of blocks that are not whole: id, values
 
     def add(self, columns: Sequence[NDArray[Any]], first: int) -> None:
         """Float32 or float64 columns; their rows have the ids first, first + 1, ..."""
         end = first + len(columns[0])
+        self.n_rows += len(columns[0])
         head_end = min(-(-first // self.size) * self.size, end)
         tail_begin = max(end // self.size * self.size, head_end)
         self._hash_blocks(columns, first, range(head_end // self.size, tail_begin // self.size))
@@ -100,13 +101,10 @@ class RowHasher:
         levels: of the columns that hold codes of categories.
         """
         self._exchange_pieces(comm)
-        n_last = 0  # rows of the last block, which may be short
-        for block in sorted(self._pieces):
-            n_last = sum(map(len, self._pieces[block]))
+        for block in list(self._pieces):
             self._finish_block(block)
-        n_short = int(comm.allreduce_max(np.array([n_last], dtype=np.int64))[0])
         digests = self._all_digests(comm)
-        n_rows = len(digests) * self.size - ((self.size - n_short) if n_short else 0)
+        n_rows = int(comm.allreduce_sum(np.array([self.n_rows], dtype=np.int64))[0])
         described = [
             [f, found.kind, found.values.tolist()] for f, found in sorted((levels or {}).items())
         ]

@@ -7,6 +7,7 @@ which Comm it runs on.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -135,9 +136,11 @@ class Booster:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
         self.encoder, self.matrix = self._scored_and_binned()
+        began = time.perf_counter()
         known = None if self.init_model is None else self.init_model.digest()
         n_threads, bins_of = resolve_threads(params.n_jobs), shared_bins(dataset, params)
         self.record = record_of(dataset, self.runs, comm, n_threads, known, bins_of)
+        self.info.seconds["fingerprint"] = time.perf_counter() - began
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
