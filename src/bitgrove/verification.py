@@ -60,6 +60,7 @@ class Verification:
 
     @property
     def verified(self) -> bool:
+        """Whether nothing differs."""
         return not self.differences
 
     def __bool__(self) -> bool:
@@ -96,13 +97,41 @@ def verify(
     comm: Comm | None = None,
     **place: Any,
 ) -> Verification:
-    """Trains again on these rows and says whether the same model comes out.
+    """Train again on these rows and say whether the same model comes out.
 
-    X is the table, or a Dataset that has everything. A fitted estimator is fitted again, so that
-    its `class_weight` and `validation_fraction` count. Labels are those that were given to fit.
-    `init_model` is the model that training went on from, if there was one. `place` are parameters
-    that cannot change a model, such as `device` and `n_jobs`, and `objective` if it is a function
-    of yours. With a Comm, the rows are this rank's shard.
+    Parameters
+    ----------
+    model : Model, path or fitted estimator
+        An estimator is fitted again, so that its `class_weight` and `validation_fraction` count.
+    X : table or Dataset
+        The training rows. A Dataset has everything; with a Comm, it is this rank's shard.
+    y : array, optional
+        The labels that were given to the training.
+    weight, group, qid, init_score : array, optional
+        As in the training.
+    init_model : Model or path, optional
+        The model that training went on from, if there was one.
+    comm : Comm, optional
+        The ranks that train again; they need not be as many as they were.
+    **place
+        Parameters that cannot change a model, such as `device` and `n_jobs`; and `objective`, if
+        it is a function of yours.
+
+    Returns
+    -------
+    Verification
+        True where the model is what training on this data gives; else it says what differs first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bitgrove as bg
+    >>> X = np.arange(2000.0).reshape(500, 4) % 37
+    >>> model = bg.train({"objective": "regression"}, bg.Dataset(X, X[:, 0]), 5)
+    >>> bool(bg.verify(model, X, X[:, 0]))
+    True
+    >>> bg.verify(model, X, X[:, 1]).differences[0].what
+    'labels'
     """
     known = getattr(model, "model_", model)
     known = known if isinstance(known, Model) else load(known)
