@@ -29,6 +29,7 @@ from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.cross_validation import CVResult, cv
 from bitgrove.training.train import train
+from bitgrove.verification import Verification, verify
 from bitgrove.version import __version__
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ __all__ = [
     "ParameterError",
     "TrainInfo",
     "TrainingError",
+    "Verification",
     "__version__",
     "checkpoint",
     "cv",
@@ -59,6 +61,7 @@ __all__ = [
     "record_evaluation",
     "reset_parameter",
     "train",
+    "verify",
 ]
 
 

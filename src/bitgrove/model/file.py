@@ -24,6 +24,7 @@ from bitgrove.model.checks import ROOM_FOR_CLASSES
 from bitgrove.model.forest_checks import check_forest, refuse
 from bitgrove.model.tree import Tree
 from bitgrove.params import DEFAULTS_VERSION, changed_params, complete_params
+from bitgrove.provenance.record import TrainingRecord
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
@@ -76,6 +77,8 @@ _HEADER_TYPES: dict[str, tuple[type, ...]] = {
     "params": (dict,),
     "sections": (list,),
 }
+# Only where the model has them.
+_OPTIONAL_TYPES: dict[str, tuple[type, ...]] = {"categories": (dict,), "training": (dict,)}
 _SECTION_TYPES: dict[str, tuple[type, ...]] = {
     "dtype": (str,),
     "name": (str,),
@@ -84,7 +87,7 @@ _SECTION_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def encode(model: Model) -> bytes:
+def encode(model: Model, *, with_record: bool = True) -> bytes:
     """The model's bytes. What `decode` would refuse is refused here already."""
     arrays = _arrays_of(model)
     categories, of_categories = category_file.described(model)
@@ -93,9 +96,11 @@ def encode(model: Model) -> bytes:
     sections, _ = _layout(model.n_outputs, len(model.trees), n_splits, categories)
     check_forest(arrays, model.n_columns)
     category_file.check_sets(arrays, model.encoder)
+    record = model.record.facts() if with_record and model.record is not None else None
     header = _canonical_json(
         {
             **({"categories": categories} if categories else {}),
+            **({"training": record} if record else {}),
             "best_iteration": model.best_iteration,
             "classes": model.classes,
             "classes_dtype": model.classes_dtype,
@@ -148,6 +153,7 @@ def decode(data: bytes | bytearray | memoryview) -> Model:
         classes=header["classes"],
         classes_dtype=header["classes_dtype"],
         best_iteration=header["best_iteration"],
+        record=TrainingRecord.read(header["training"]) if "training" in header else None,
     )
 
 
@@ -210,8 +216,8 @@ def _parse_header(data: bytes, version: int) -> dict[str, Any]:
         raise ModelFormatError(f"the header is not JSON: {error}") from error
     later = ("defaults",) if version == 1 else ()
     types = {key: kinds for key, kinds in _HEADER_TYPES.items() if key not in later}
-    if version > 1 and isinstance(header, dict) and "categories" in header:
-        types["categories"] = (dict,)
+    if version > 1 and isinstance(header, dict):
+        types |= {key: kinds for key, kinds in _OPTIONAL_TYPES.items() if key in header}
     _check_types("the header", header, types)
     if header["classes"] is not None and header["classes_dtype"] is None:
         refuse("classes without classes_dtype")  # NumPy would have to guess it, at any price
