@@ -13,6 +13,7 @@ from bitgrove.callbacks import (
     record_evaluation,
     reset_parameter,
 )
+from bitgrove.data.binned.dataset import open_dataset
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
@@ -51,6 +52,7 @@ __all__ = [
     "early_stopping",
     "load",
     "log_evaluation",
+    "open_dataset",
     "progress_bar",
     "record_evaluation",
     "reset_parameter",
