@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
 from bitgrove.data.categories import BY_TYPE, CategoryChoice
 from bitgrove.data.device_tables import beside, device_table, is_on_gpu, on_host
@@ -118,6 +117,8 @@ def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> list[A
 
 
 def _array_columns(table: Any) -> list[Column]:
+    from sklearn.utils.validation import check_array  # importing it takes longer than all else
+
     table = check_array(
         as_numbers("X", table),
         accept_sparse="csc",

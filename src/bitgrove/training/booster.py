@@ -79,6 +79,7 @@ class TrainInfo:
 
     best_score: the metrics of the kept iteration (of the last one, without early stopping).
     rounding_noise: for each tree, the part of its gradients' variance that is rounding, 0 to 1.
+    seconds: "bin" (until the first tree), "train" (the trees) and, of validation sets, "evaluate".
     """
 
     rounds_per_tree: list[int] = field(default_factory=list)

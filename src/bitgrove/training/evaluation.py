@@ -5,6 +5,7 @@ Owns Evaluator. Receives the finished trees of a Booster; returns Evaluations fo
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,7 @@ class Evaluator:
         valid_names: Sequence[str] | None,
     ) -> None:
         self.booster, self.backend = booster, booster.backend
+        self.seconds = 0.0
         self.metrics, self.functions = _metrics(booster, bool(valid_sets))
         set_names = _names(valid_names, [dataset is train_set for dataset in valid_sets])
         agree_on(booster.comm, "validation sets", set_names)
@@ -113,6 +115,15 @@ class Evaluator:
             )
         scores = booster.start_scores(dataset)
         return _ValidSet(name, matrix, scores, dataset)
+
+    def after(self, changes: Sequence[ScoreChange]) -> list[Evaluation]:
+        """The metrics after an iteration; what they cost is counted in `seconds`."""
+        started = time.perf_counter()
+        for change in changes:
+            self.add(change)
+        found = self.evaluate()
+        self.seconds += time.perf_counter() - started
+        return found
 
     def add(self, change: ScoreChange) -> None:
         """What the training scores went through, done to those of all validation sets."""
