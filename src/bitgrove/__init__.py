@@ -15,6 +15,7 @@ from bitgrove.callbacks import (
     record_evaluation,
     reset_parameter,
 )
+from bitgrove.data.binned.dataset import open_dataset
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
@@ -57,6 +58,7 @@ __all__ = [
     "early_stopping",
     "load",
     "log_evaluation",
+    "open_dataset",
     "progress_bar",
     "record_evaluation",
     "reset_parameter",
