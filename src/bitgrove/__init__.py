@@ -24,6 +24,7 @@ from bitgrove.errors import (
     TrainingError,
 )
 from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
+from bitgrove.model.exchange import import_model
 from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.cross_validation import CVResult, cv
@@ -49,6 +50,7 @@ __all__ = [
     "checkpoint",
     "cv",
     "early_stopping",
+    "import_model",
     "load",
     "log_evaluation",
     "progress_bar",

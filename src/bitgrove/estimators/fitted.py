@@ -68,6 +68,11 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self.model_.save(path)
 
+    def export(self, path: PathLike, format: str | None = None, *, raw_score: bool = False) -> None:
+        """Write the model for another library; see `Model.export`."""
+        check_is_fitted(self)
+        self.model_.export(path, format, raw_score=raw_score)
+
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """What `predict` says after each iteration."""
         raise NotImplementedError

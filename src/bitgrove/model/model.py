@@ -31,6 +31,7 @@ from bitgrove.model.checks import (
     own_objective,
     plain_classes,
 )
+from bitgrove.model.exporting import Exportable
 from bitgrove.model.predict import (
     add_scores,
     as_int,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
 
 
-class Model(OtherNames):
+class Model(Exportable, OtherNames):
     """A forest and all that is needed to predict with it; made by `train` and by `load`.
 
     `trees[iteration * n_outputs + output]` adds to one output; `base_score` is where each starts.

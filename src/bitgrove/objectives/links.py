@@ -123,7 +123,7 @@ class OneVsAll(Sigmoid):
     """Each class's probability against the rest, scaled so that they add up to one."""
 
     kernel = "one_vs_all_scores"
-    peers: ClassVar[Mapping[str, str]] = {}
+    peers = {}  # noqa: RUF012
     peers_of_several = {"lightgbm": "multiclassova"}  # noqa: RUF012
 
     def predictions(self, scores: F64) -> F64:

@@ -127,7 +127,9 @@ def _words(left: Any) -> list[str]:
 
 def _levels(model: Outgoing) -> str:
     """The cells of all categories, end to end, and the text of those that are text."""
-    starts, cells, texts = [], [], []
+    starts: list[int] = []
+    cells: list[int] = []
+    texts: list[str] = []
     for f in range(model.model.n_features):
         starts.append(len(cells))
         if f in model.levels:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.machine.files import PathLike
 
@@ -82,7 +84,8 @@ def read_model(data: bytes) -> Model:
 
 def _read(one: Format, data: bytes) -> Model:
     try:
-        return one.read(data)
+        with np.errstate(all="ignore"):  # what is not finite or does not fit is found by its value
+            return one.read(data)
     except ModelFormatError as error:
         raise ModelFormatError(f"{one.name}: {error}") from None
     # What a part of the wrong type or size leads to: an ill-formed file, not a fault of ours.

@@ -15,27 +15,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.data.encoder import Encoder
-from bitgrove.data.levels import INTEGER, Levels, read_levels
+from bitgrove.data.levels import INTEGER, REAL, TEXT, Levels, read_levels
 from bitgrove.data.statistics import Statistics
+from bitgrove.model.exchange.outgoing import cells_of
 from bitgrove.model.forest_checks import refuse
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 
 _MOST_LEVELS = 255  # of a category whose splits are sets of 256 bits
+_DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
 _MOST_CELLS = 1 << 24  # of statistics: they may be larger than the file that they come from
 
 
 class LevelSet(NamedTuple):
-    """A split of a category as files have it: the cells that go left, and where others go."""
+    """A split of a category as files have it: the cells that go left, and where others go.
+
+    unseen_left None: the library takes no levels that training has not seen.
+    """
 
     cells: NDArray[np.int64]
     missing_left: bool
-    unseen_left: bool
+    unseen_left: bool | None
     others: bool = False  # the cells are those that go right
 
     def exchanged(self) -> LevelSet:
         """The same rows, left and right exchanged."""
-        return LevelSet(self.cells, not self.missing_left, not self.unseen_left, not self.others)
+        unseen = None if self.unseen_left is None else not self.unseen_left
+        return LevelSet(self.cells, not self.missing_left, unseen, not self.others)
 
 
 class Category(NamedTuple):
@@ -91,13 +97,31 @@ class Found:
     categories: Mapping[int, Category] = field(default_factory=dict)
 
 
+def with_note(found: Found, note: Any) -> Found:
+    """The parts of a file that we wrote: what its note says is as it was."""
+    given = {
+        int(f): Levels(kind, np.array(values, dtype=_DTYPES[kind]))
+        for f, (kind, values) in note["levels"].items()
+    }
+    return replace(
+        found,
+        objective=note["objective"],
+        feature_names=note["feature_names"],
+        params=note["params"],
+        classes=note["classes"],
+        classes_dtype=note["classes_dtype"],
+        best_iteration=note["best_iteration"],
+        categories={f: Category.of_levels(v, cells_of(v)) for f, v in given.items()},
+    )
+
+
 def model_of(found: Found) -> Model:
     """The model; ModelFormatError where something about it is not sound."""
     found = _with_base(found)
     trees, encoder = list(found.trees), None
     if found.categories:
         columns = _Columns(found)
-        trees = [columns.with_sets(number, tree) for number, tree in enumerate(trees)]
+        trees = [columns.with_bits(number, tree) for number, tree in enumerate(trees)]
         encoder = columns.finish()
     model = Model(
         objective=found.objective,
@@ -125,22 +149,30 @@ def _with_base(found: Found) -> Found:
 
 
 class _Columns:
-    """Sets become bits; those of categories of many levels columns of statistics.
+    """Sets become bits, or columns of statistics where 256 bits cannot say it.
 
-    A set of many levels is a column of its own: -1 for levels that go left, 1 for the others.
+    That is so for many levels, and where missing levels go another way than unseen ones. Such a set
+    is a column of its own: -1 for levels that go left, 1 for the others.
     """
 
     def __init__(self, found: Found) -> None:
         self.found, self.n_features = found, len(found.feature_names)
-        many = [f for f, c in sorted(found.categories.items()) if len(c.levels) > _MOST_LEVELS]
-        self.columns: dict[int, dict[bytes, int]] = {f: {} for f in many}
+        self.sets = [
+            self._all_sets(tree, found.sets.get(number, {}))
+            for number, tree in enumerate(found.trees)
+        ]
+        wide = {f for f, c in found.categories.items() if len(c.levels) > _MOST_LEVELS}
+        for tree, sets in zip(found.trees, self.sets, strict=True):
+            parted = [i for i, s in sets.items() if s.unseen_left not in (None, s.missing_left)]
+            wide.update(tree.feature[parted].tolist())
+        self.columns: dict[int, dict[bytes, int]] = {f: {} for f in sorted(wide)}
         # Splits by a column beyond the first of its feature: numbered when all are known.
         self.further: list[tuple[NDArray[np.int32], int, int, int]] = []
         self.n_cells = 0
 
-    def with_sets(self, number: int, tree: Tree) -> Tree:
+    def with_bits(self, number: int, tree: Tree) -> Tree:
         """The tree with the sets of this number."""
-        sets = self._all_sets(tree, self.found.sets.get(number, {}))
+        sets = self.sets[number]
         if not sets:
             return tree
         bits = np.zeros((tree.n_splits, 256), dtype=np.bool_)
@@ -152,7 +184,7 @@ class _Columns:
             left, n_levels = category.left(found), len(category.levels)
             if f in self.columns:
                 self._place(parts["feature"], i, f, np.append(left, found.missing_left))
-                parts["threshold"][i] = 0.0 if found.unseen_left else -0.5
+                parts["threshold"][i] = -0.5 if found.unseen_left is False else 0.0
                 continue
             bits[i, :n_levels], bits[i, n_levels] = left, found.missing_left
             if not bits[i].any():  # all go right: the same as all left of exchanged children
@@ -168,8 +200,9 @@ class _Columns:
         for i in np.flatnonzero(np.isin(tree.feature, list(self.found.categories))).tolist():
             if i not in all_sets:
                 cells = self.found.categories[int(tree.feature[i])].cells
+                below = cells <= tree.threshold[i]
                 default = bool(tree.default_left[i])
-                all_sets[i] = LevelSet(cells[cells <= tree.threshold[i]], default, default)
+                all_sets[i] = LevelSet(cells[below], default, bool(below.all()))
         return all_sets
 
     def _place(self, feature: NDArray[np.int32], i: int, f: int, left: NDArray[np.bool_]) -> None:

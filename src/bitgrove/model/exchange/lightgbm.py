@@ -11,35 +11,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.data.levels import Levels
-from bitgrove.errors import ModelFormatError, ParameterError
+from bitgrove.errors import ParameterError
 from bitgrove.model.exchange.formats import Format, register
-from bitgrove.model.exchange.incoming import Category, Found, LevelSet, model_of
-from bitgrove.model.exchange.outgoing import (
-    Outgoing,
-    Subset,
-    cells_of,
-    is_own_cell,
-    node_values,
+from bitgrove.model.exchange.incoming import model_of
+from bitgrove.model.exchange.lightgbm_reading import (
+    CATEGORICAL,
+    DEFAULT_LEFT,
+    MISSING_NAN,
+    MISSING_SHIFT,
+    LightGBMText,
 )
-from bitgrove.model.forest_checks import refuse
+from bitgrove.model.exchange.outgoing import Outgoing, is_own_cell, node_values
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import OBJECTIVES, SYNONYMS
-from bitgrove.params import BY_NAME, CANONICAL, changed_params, plain
-from bitgrove.params.parameter import checked
-
-_CATEGORICAL, _DEFAULT_LEFT, _MISSING_SHIFT = 1, 2, 2  # bits of decision_type
-_MISSING_NONE, _MISSING_ZERO, _MISSING_NAN = 0, 1, 2
-_ZERO = 1.0000000180025095e-35  # LightGBM takes smaller values for zero
-_DTYPES = {"text": "O", "integer": "i8", "real": "f8"}
 
 
 @register
@@ -76,7 +65,7 @@ class LightGBM(Format):
         return "\n".join(parts).encode()
 
     def read(self, data: bytes) -> Model:
-        return model_of(_Reader(data.decode("utf-8", "replace")).found())
+        return model_of(LightGBMText(data.decode("utf-8", "replace")).found())
 
 
 class _Writer:
@@ -101,22 +90,23 @@ class _Writer:
             f"objective={' '.join(words)}",
             f"feature_names={' '.join(self.names)}",
             f"feature_infos={' '.join(self._infos())}",
-            f"bitgrove={_note(model)}",
+            f"bitgrove={_escaped(model.note())}",
         ]
 
     def _infos(self) -> Iterator[str]:
-        """The range of thresholds of a number, the cells of a category."""
+        """The range of a number's thresholds, the cells of a category."""
         n_features = len(self.names)
         low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
         for tree in self.model.trees:
-            feature = self.model.features(tree)
-            np.minimum.at(low, feature, tree.threshold)
-            np.maximum.at(high, feature, tree.threshold)
-        for f in range(n_features):
+            finite = np.isfinite(tree.threshold)
+            feature, threshold = self.model.features(tree)[finite], tree.threshold[finite]
+            np.minimum.at(low, feature, threshold)
+            np.maximum.at(high, feature, threshold)
+        for f, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
             if f in self.model.cells:
                 yield ":".join(map(str, [-1, *self.model.cells[f].tolist()]))
             else:
-                yield f"[{low[f]!r}:{high[f]!r}]" if low[f] <= high[f] else "none"
+                yield f"[{a!r}:{b!r}]" if a <= b else "none"
 
     def pandas_categorical(self) -> str:
         """The levels that stand as their numbers in a table, for LightGBM's Python package."""
@@ -124,31 +114,34 @@ class _Writer:
         return json.dumps([levels.values.tolist() for levels in named] if named else None)
 
     def trees(self) -> Iterator[str]:
-        base = self.model.base_score.tolist()
-        number = 0
-        if any(base) or not self.model.trees:
-            for value in base:
-                yield _block(number, {"num_leaves": [1], "num_cat": [0], "leaf_value": [value]})
-                number += 1
-        for tree in self.model.trees:
-            yield _block(number, self._fields(tree, number))
-            number += 1
+        base = self.model.base_score.tolist() if self.model.needs_base_trees else []
+        for number, value in enumerate(base):
+            yield _block(number, {"num_leaves": [1], "num_cat": [0], "leaf_value": [value]})
+        for number, tree in enumerate(self.model.trees, len(base)):
+            yield _block(number, self._fields(tree))
 
-    def _fields(self, tree: Tree, number: int) -> dict[str, Sequence[Any]]:
-        if tree.n_splits == 0:
-            return {"num_leaves": [1], "num_cat": [0], "leaf_value": tree.leaf_value.tolist()}
+    def _fields(self, grown: Tree) -> dict[str, Sequence[Any]]:
+        if grown.n_splits == 0:
+            return {
+                "num_leaves": [1],
+                "num_cat": [0],
+                "leaf_value": grown.leaf_value.tolist(),
+                "leaf_weight": grown.leaf_hess.tolist(),
+                "leaf_count": grown.leaf_rows.tolist(),
+            }
+        tree, subsets = self.model.missing_first(grown)
         left, right = tree.left.copy(), tree.right.copy()
-        threshold = tree.threshold.copy()
-        decision = tree.default_left * _DEFAULT_LEFT + (_MISSING_NAN << _MISSING_SHIFT)
-        subsets, words, ends = self.model.subsets(tree), [], [0]
-        feature = self.model.features(tree)
+        threshold, feature = tree.threshold.copy(), self.model.features(tree)
+        decision = tree.default_left * DEFAULT_LEFT + (MISSING_NAN << MISSING_SHIFT)
+        words: list[int] = []
+        ends = [0]
         for index, (i, subset) in enumerate(subsets.items()):
-            goes_left = _without_others(subset, number, self.names[feature[i]])
-            if subset.unseen_left:  # what is not in LightGBM's set goes right
-                left[i], right[i] = tree.right[i], tree.left[i]
+            goes_left = subset.left
+            if subset.unseen_left:  # what is not in LightGBM's set goes right, missing values too
+                left[i], right[i], goes_left = tree.right[i], tree.left[i], ~subset.left
             words += _words(self.model.cells[int(feature[i])][goes_left])
             ends.append(len(words))
-            threshold[i], decision[i] = index, _CATEGORICAL
+            threshold[i], decision[i] = index, CATEGORICAL
         cats = {"cat_boundaries": ends, "cat_threshold": words} if subsets else {}
         return {
             "num_leaves": [tree.n_leaves],
@@ -176,16 +169,6 @@ def _block(number: int, fields: Mapping[str, Sequence[Any]]) -> str:
     return "\n".join([f"Tree={number}", *lines, "is_linear=0", "shrinkage=1", "", "", ""])
 
 
-def _without_others(subset: Subset, tree: int, name: str) -> NDArray[np.bool_]:
-    """The levels that are to go left, where all others, missing ones too, go right."""
-    if subset.missing_left != subset.unseen_left:
-        raise ParameterError(
-            f"lightgbm: tree {tree} sends missing values of {name!r} another way than levels that "
-            "training has not seen; LightGBM cannot tell them apart"
-        )
-    return ~subset.left if subset.unseen_left else subset.left
-
-
 def _words(cells: NDArray[np.int64]) -> list[int]:
     """A set of bits in 32-bit words; at least one."""
     bits = np.zeros((int(cells.max(initial=0)) // 32 + 1) * 32, dtype=np.bool_)
@@ -202,210 +185,6 @@ def _plain_names(names: Sequence[str]) -> list[str]:
     return plain
 
 
-def _note(model: Outgoing) -> str:
-    """What only we know, as JSON without an equals sign, at which LightGBM cuts lines."""
-    own = model.model
-    note = {
-        "best_iteration": own.best_iteration,
-        "classes": None if model.raw_score else own.classes,
-        "classes_dtype": None if model.raw_score else own.classes_dtype,
-        "feature_names": own.feature_names,
-        "levels": {str(f): [v.kind, v.values.tolist()] for f, v in model.levels.items()},
-        "objective": "custom" if model.raw_score else own.objective,
-        "params": {} if model.raw_score else changed_params(own.params),
-    }
-    return json.dumps(note, sort_keys=True).replace("=", "\\u003d")
-
-
-class _Reader:
-    """A file in parts: header, trees and what follows; every line is gone through once."""
-
-    def __init__(self, text: str) -> None:
-        self.header: dict[str, str] = {}
-        self.trees: list[dict[str, str]] = []
-        self.settings: dict[str, str] = {}
-        self.pandas: list[Any] | None = None
-        part = self.header
-        for line in map(str.rstrip, text.split("\n")):
-            key, _, value = line.partition("=")
-            if key == "Tree":
-                part = {}
-                self.trees.append(part)
-            elif line == "end of trees":
-                part = {}  # importances, which splits tell as well
-            elif line.startswith("[") and line.endswith("]"):
-                name, _, setting = line[1:-1].partition(": ")
-                self.settings[name] = setting
-            elif line.startswith("pandas_categorical:"):
-                self.pandas = _json(line.partition(":")[2])
-            elif line:
-                part[key] = value
-        self.note: Any = _json(self.header["bitgrove"]) if "bitgrove" in self.header else None
-
-    def found(self) -> Found:
-        objective, params = self._objective()
-        k = int(self.header["num_tree_per_iteration"])
-        if not 1 <= k <= max(len(self.trees), 1):
-            refuse(f"{k} trees in each iteration, but there are {len(self.trees)}")
-        names = self.header["feature_names"].split()
-        if len(names) != int(self.header["max_feature_idx"]) + 1:
-            refuse(f"{len(names)} feature names, but the last feature has another number")
-        read = [_read_tree(fields) for fields in self.trees]
-        trees, sets = [tree for tree, _ in read], [of_tree for _, of_tree in read]
-        if "average_output" in self.header:
-            share = max(len(trees) // k, 1)
-            trees = [replace(tree, leaf_value=tree.leaf_value / share) for tree in trees]
-            params = {**params, "boosting_type": "rf"}
-        found = Found(objective, trees, np.zeros(k), names, params)
-        found.sets = {number: of_tree for number, of_tree in enumerate(sets) if of_tree}
-        if self.note is not None:
-            found.feature_names, found.params = self.note["feature_names"], self.note["params"]
-            found.best_iteration = self.note["best_iteration"]
-            found.classes = self.note["classes"]
-            found.classes_dtype = self.note["classes_dtype"]
-        found.categories = self._categories(names, trees, sets)
-        return found
-
-    def _objective(self) -> tuple[str, dict[str, Any]]:
-        """Our objective, and those of its parameters that the file knows."""
-        if self.note is not None:
-            return str(self.note["objective"]), {}
-        name, *words = self.header.get("objective", "custom").split() or ["custom"]
-        ours = SYNONYMS.get(name, name)
-        if ours not in OBJECTIVES or "sqrt" in words:
-            refuse(f"objective {' '.join([name, *words])[:60]!r} has no counterpart here")
-        kind, params = OBJECTIVES[ours], {}
-        told = {**self.settings, **dict(word.partition(":")[::2] for word in words)}
-        for key, text in told.items():
-            own = kind.spellings.get(key, CANONICAL.get(key, key))
-            if own in kind.parameters() and own in BY_NAME:
-                with suppress(ValueError):
-                    number: float | int = int(text) if text.isdigit() else float(text)
-                    params[own] = plain(checked(BY_NAME[own], number))
-        return ours, params
-
-    def _categories(
-        self, names: list[str], trees: list[Tree], sets: list[dict[int, LevelSet]]
-    ) -> dict[int, Category]:
-        if self.note is not None:
-            given = {int(f): Levels(kind, np.array(values, dtype=_DTYPES[kind]))
-                     for f, (kind, values) in self.note["levels"].items()}  # fmt: skip
-            return {f: Category.of_levels(v, cells_of(v)) for f, v in given.items()}
-        infos = self.header.get("feature_infos", "").split()
-        known = {f: info for f, info in enumerate(infos) if re.fullmatch(r"-?\d+(:-?\d+)*", info)}
-        seen: dict[int, list[NDArray[np.int64]]] = {f: [] for f in known}
-        for tree, of_tree in zip(trees, sets, strict=True):
-            for i, found in of_tree.items():
-                seen.setdefault(int(tree.feature[i]), []).append(found.cells)
-        if self.pandas:
-            return self._named(names, sorted(seen), infos)
-        for f, info in known.items():
-            cells = np.array(info.split(":"), dtype=np.int64)
-            seen[f].append(cells[cells >= 0])
-        return {f: Category.of_numbers(np.concatenate(v)) for f, v in sorted(seen.items())}
-
-    def _named(self, names: list[str], known: list[int], infos: list[str]) -> dict[int, Category]:
-        """Levels in the order of the columns that pandas says are categories."""
-        assert self.pandas is not None
-        if len(known) != len(self.pandas):  # some may have one level only, which no tree uses
-            known = sorted({*known, *(f for f, info in enumerate(infos) if info == "none")})
-        if len(known) != len(self.pandas):
-            refuse(
-                f"pandas_categorical lists the levels of {len(self.pandas)} columns, but other "
-                "columns are categories too; the file does not say which is which"
-            )
-        pairs = zip(known, self.pandas, strict=True)
-        return {f: Category.of_list(names[f], values) for f, values in pairs}
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"a line is not JSON: {error}") from None
-
-
-def _read_tree(fields: Mapping[str, str]) -> tuple[Tree, dict[int, LevelSet]]:
-    value = _floats(fields, "leaf_value")
-    n_leaves, n_splits = len(value), len(value) - 1
-    if int(fields["num_leaves"]) != n_leaves or n_leaves == 0:
-        refuse(f"a tree has {n_leaves} leaf values, but says {fields['num_leaves'][:20]}")
-    if fields.get("is_linear", "0") != "0":
-        refuse("trees with linear leaves (linear_tree) have no counterpart here")
-    decision = _ints(fields, "decision_type", n_splits, 0, 255)
-    threshold = _floats(fields, "threshold", n_splits)
-    is_set = (decision & _CATEGORICAL) > 0
-    default_left = ((decision & _DEFAULT_LEFT) > 0) & ~is_set
-    missing = decision >> _MISSING_SHIFT
-    default_left = np.where(missing == _MISSING_NONE, threshold >= 0.0, default_left)
-    by_zero = (missing == _MISSING_ZERO) & ~is_set
-    if (by_zero & np.where(default_left, threshold < _ZERO, threshold >= -_ZERO)).any():
-        refuse("a split sends zeros another way than their value (zero_as_missing)")
-    sets = _read_sets(fields, np.flatnonzero(is_set), threshold)
-    left, right = (
-        _ints(fields, f"{s}_child", n_splits, -n_leaves, n_splits) for s in ("left", "right")
-    )
-    exchanged = _ints(fields, "exchanged", None, 0, n_splits - 1) if "exchanged" in fields else []
-    for i in exchanged:
-        left[i], right[i] = right[i], left[i]
-        sets[i] = sets[i].exchanged()
-    tree = Tree(
-        feature=_ints(fields, "split_feature", n_splits, 0, 2**31 - 1).astype(np.int32),
-        split_bin=_ints(fields, "split_bin", n_splits, 0, 255, missing=True).astype(np.uint8),
-        threshold=np.where(is_set, 0.0, threshold),
-        default_left=np.where(is_set, 0, default_left).astype(np.uint8),
-        left=left.astype(np.int32),
-        right=right.astype(np.int32),
-        gain=np.nan_to_num(_floats(fields, "split_gain", n_splits)).clip(0.0),
-        split_rows=_ints(fields, "internal_count", n_splits, 0, 2**62, missing=True),
-        split_hess=_floats(fields, "internal_weight", n_splits, missing=True),
-        leaf_value=value,
-        leaf_rows=_ints(fields, "leaf_count", n_leaves, 0, 2**62, missing=True),
-        leaf_hess=_floats(fields, "leaf_weight", n_leaves, missing=True),
-    )
-    return tree, sets
-
-
-def _read_sets(
-    fields: Mapping[str, str], splits: NDArray[np.intp], threshold: NDArray[np.float64]
-) -> dict[int, LevelSet]:
-    """The cells that go left in each split of a category; no set is used twice."""
-    if len(splits) == 0:
-        return {}
-    words = _ints(fields, "cat_threshold", None, 0, 2**32 - 1).astype("<u4")
-    ends = _ints(fields, "cat_boundaries", None, 0, len(words))
-    number = threshold[splits].astype(np.int64)
-    if (number < 0).any() or (number >= len(ends) - 1).any() or len(set(number)) != len(number):
-        refuse("a split has a set of levels that there is not, or that of another split")
-    if (np.diff(ends) < 0).any():
-        refuse("cat_boundaries do not increase")
-    found = {}
-    for i, k in zip(splits.tolist(), number.tolist(), strict=True):
-        bits = np.unpackbits(words[ends[k] : ends[k + 1]].view(np.uint8), bitorder="little")
-        found[i] = LevelSet(np.flatnonzero(bits), False, False)
-    return found
-
-
-def _floats(
-    fields: Mapping[str, str], key: str, n: int | None = None, missing: bool = False
-) -> NDArray[np.float64]:
-    """The numbers of a line; missing: zeros stand for a line that is not there."""
-    if n == 0 or (missing and not fields.get(key)):
-        return np.zeros(n or 0)
-    found = np.array(fields[key].split(), dtype=np.float64)
-    if n is not None and len(found) != n:
-        refuse(f"{key} has {len(found)} values, expected {n}")
-    return found
-
-
-def _ints(
-    fields: Mapping[str, str], key: str, n: int | None, low: int, high: int, missing: bool = False
-) -> NDArray[np.int64]:
-    if n == 0 or (missing and not fields.get(key)):
-        return np.zeros(n or 0, dtype=np.int64)
-    found = np.array(fields[key].split(), dtype=np.int64)
-    if n is not None and len(found) != n:
-        refuse(f"{key} has {len(found)} values, expected {n}")
-    if len(found) and (found.min() < low or found.max() > high):
-        refuse(f"{key}: a value is not in {low}..{high}")
-    return found
+def _escaped(text: str) -> str:
+    """JSON without an equals sign, at which LightGBM cuts lines."""
+    return text.replace("=", "\\u003d")

@@ -66,7 +66,7 @@ class _Graph:
 
     def message(self) -> Message:
         rows = _value("X", _FLOAT64, [None, self.model.model.n_features])
-        parts = each(1, self.nodes) + [(2, "bitgrove")] + each(5, self.constants)
+        parts = [*each(1, self.nodes), (2, "bitgrove"), *each(5, self.constants)]
         return [*parts, (11, rows), *each(12, self.results)]
 
     def add(self, op: str, inputs: list[str], output: str, domain: str = "", **given: Any) -> str:
@@ -85,8 +85,7 @@ class _Graph:
     def trees(self) -> None:
         k, parts = self.model.n_outputs, _Trees(self.model)
         for output, base in enumerate(self.model.base_score.tolist()):
-            if base or not self.model.trees:
-                parts.add_leaf(output, base)
+            parts.add_leaf(output, base)
         for number, tree in enumerate(self.model.trees):
             parts.add(number % k, tree)
         self.add("TreeEnsemble", ["X"], "scores", "ai.onnx.ml", n_targets=k, **parts.attributes())

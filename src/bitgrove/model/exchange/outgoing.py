@@ -8,6 +8,7 @@ kinds of splits, by a threshold and by a Subset.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,12 +25,14 @@ from bitgrove.model.checks import own_objective
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.objectives.links import IDENTITY, Link
+from bitgrove.params import changed_params
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
 
 # Whole numbers below this stand for themselves; other levels are numbered from 0.
 _LARGEST_CELL = 1 << 16
+_MOST_COPIES = 100  # of a tree's splits, where missing levels are asked for first
 
 
 class Subset(NamedTuple):
@@ -59,6 +62,12 @@ class Outgoing:
     @property
     def base_score(self) -> NDArray[np.float64]:
         return self.model.base_score
+
+    @property
+    def needs_base_trees(self) -> bool:
+        """Whether trees without splits must say the base score: readers take the first for it."""
+        first = self.trees[: self.n_outputs]
+        return bool(self.base_score.any()) or not any(tree.n_splits for tree in first)
 
     def peer_objective(self, library: str) -> str:
         """What another library calls the objective; ParameterError if it lacks the link."""
@@ -99,6 +108,17 @@ class Outgoing:
         below = worth <= tree.threshold[i]  # unseen levels are worth zero
         return Subset(below[:-1], bool(below[-1]), bool(tree.threshold[i] >= 0.0))
 
+    def missing_first(self, tree: Tree) -> tuple[Tree, dict[int, Subset]]:
+        """The same tree for formats that send missing and unseen levels the same way.
+
+        Where they part, a split before it asks whether the value is missing: all others are at most
+        infinity. What follows for missing values is a copy, in which their splits are decided.
+        """
+        subsets = self.subsets(tree)
+        if all(s.missing_left == s.unseen_left for s in subsets.values()):
+            return tree, subsets
+        return _parted(tree, self.features(tree).tolist(), subsets)
+
     @cached_property
     def _column_of(self) -> dict[int, int]:
         """Which of its feature's statistics a column holds."""
@@ -113,6 +133,23 @@ class Outgoing:
     def cells(self) -> dict[int, NDArray[np.int64]]:
         """The number that stands for each level in a table of numbers, by feature."""
         return {f: cells_of(levels) for f, levels in sorted(self.levels.items())}
+
+    def note(self, *, without: tuple[str, ...] = ()) -> str:
+        """What only we know, as JSON in ASCII: `incoming.with_note` reads it.
+
+        without: parameters that the file itself says in another way."""
+        own, raw = self.model, self.raw_score
+        params = {} if raw else changed_params(own.params)
+        note = {
+            "best_iteration": own.best_iteration,
+            "classes": None if raw else own.classes,
+            "classes_dtype": None if raw else own.classes_dtype,
+            "feature_names": own.feature_names,
+            "levels": {str(f): [v.kind, v.values.tolist()] for f, v in self.levels.items()},
+            "objective": "custom" if raw else own.objective,
+            "params": {name: v for name, v in params.items() if name not in without},
+        }
+        return json.dumps(note, sort_keys=True)
 
     def table(self, X: Any) -> NDArray[Any]:
         """X as the numbers that exported models read; NaN: missing, -1: a level they lack."""
@@ -130,11 +167,57 @@ class Outgoing:
         return table
 
 
+def _parted(
+    tree: Tree, feature: list[int], subsets: Mapping[int, Subset]
+) -> tuple[Tree, dict[int, Subset]]:
+    """The tree of `missing_first`; nodes are copied from a stack, parents before children."""
+    source: list[int] = []  # of each new split: the old one
+    leaves: list[int] = []
+    children: dict[tuple[int, int], int] = {}
+    found: dict[int, Subset] = {}
+    asks: list[int] = []  # new splits that ask whether the value is missing
+    stack: list[tuple[int, frozenset[int], int, int]] = [(0, frozenset(), -1, 0)]
+    left, right = tree.left.tolist(), tree.right.tolist()
+    while stack:
+        node, missing, parent, side = stack.pop()
+        while node in subsets and feature[node] in missing:
+            node = left[node] if subsets[node].missing_left else right[node]
+        if node < 0:
+            children[parent, side] = ~len(leaves)
+            leaves.append(~node)
+            continue
+        children[parent, side] = number = len(source)
+        source.append(node)
+        subset = subsets.get(node)
+        if subset is not None and subset.missing_left != subset.unseen_left:
+            asks.append(number)
+            gone = left[node] if subset.missing_left else right[node]
+            stack.append((gone, missing | {feature[node]}, number, 1))
+            children[number, 0] = number = len(source)
+            source.append(node)
+            subset = subset._replace(missing_left=subset.unseen_left)
+        if subset is not None:
+            found[number] = subset
+        stack += [(left[node], missing, number, 0), (right[node], missing, number, 1)]
+        if len(source) > _MOST_COPIES * tree.n_splits:
+            raise ParameterError("a tree asks for missing levels too often to be written")
+    names = ("split_bin", "threshold", "default_left", "gain", "split_rows", "split_hess")
+    parts = {name: getattr(tree, name)[source] for name in names}
+    parts["threshold"][asks], parts["default_left"][asks] = np.inf, 0
+    parts["gain"][asks] = 0.0
+    for side, name in enumerate(("left", "right")):
+        of_side = [children[number, side] for number in range(len(source))]
+        parts[name] = np.array(of_side, dtype=np.int32)
+    parts["feature"] = np.array(feature, dtype=np.int32)[source]
+    of_leaves = ("leaf_value", "leaf_rows", "leaf_hess")
+    return Tree(**parts, **{name: getattr(tree, name)[leaves] for name in of_leaves}), found
+
+
 def is_own_cell(levels: Levels) -> bool:
     """Whether levels are small whole numbers, which stand for themselves."""
-    values = levels.values
-    is_small = len(values) == 0 or bool(values[0] >= 0 and values[-1] < _LARGEST_CELL)
-    return levels.kind == INTEGER and is_small
+    if levels.kind != INTEGER or len(levels) == 0:
+        return levels.kind == INTEGER
+    return bool(levels.values[0] >= 0 and levels.values[-1] < _LARGEST_CELL)
 
 
 def cells_of(levels: Levels) -> NDArray[np.int64]:
