@@ -1,11 +1,13 @@
 // Threads: one parallel region per verb, tasks handed out dynamically. Results never depend on
 // who ran what, because every reduction is over integers or over fixed positions.
+// A task may throw, and Ctrl-C ends a region between two tasks of the thread that called.
 #pragma once
 
 #include <omp.h>
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 
 namespace bitgrove {
 
@@ -16,19 +18,63 @@ constexpr int64_t ROW_BLOCKS_PER_THREAD = 3;
 
 inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
+// How many threads a region that asks for n_threads may have. Where the system refuses to make so
+// many (ulimit -u, a container's limit of processes), libgomp would end the process.
+int threads_granted(int n_threads);
+
+// What the threads of a region tell each other: that one of them failed, or the user wants an end.
+class Region {
+ public:
+  bool goes_on() const { return !stopped_.load(std::memory_order_relaxed); }
+
+  // Runs body; keeps the first exception of all threads, since one that left a parallel region
+  // would end the process.
+  template <class Body>
+  void run(Body&& body) noexcept {
+    try {
+      body();
+    } catch (...) {
+      if (!stopped_.exchange(true)) error_ = std::current_exception();
+    }
+  }
+
+  // Stops the region if the user pressed Ctrl-C; only for the thread that called it.
+  void look_for_signals();
+
+  void finish() {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::atomic<bool> stopped_{false};
+  std::exception_ptr error_;
+};
+
 // Calls work(task) for every task in [0, n_tasks), on one thread if there are fewer than two
 // times `tasks_per_thread`: waking threads takes as long as some amount of work. Otherwise on all:
 // when a region asks for fewer threads than the last one, libgomp ends the others for good, and
-// the next region pays for making them again.
+// the next region pays for making them again. What a task throws is thrown here, after the region.
 template <class Work>
 void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_per_thread = 1) {
-  if (n_threads <= 1 || n_tasks < 2 * tasks_per_thread) {
-    for (int64_t task = 0; task < n_tasks; ++task) work(task);
-    return;
-  }
+  Region region;
   std::atomic<int64_t> next{0};
+  const auto take_tasks = [&](bool is_caller) {
+    region.run([&] {
+      for (int64_t task;
+           region.goes_on() && (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) {
+        if (is_caller) region.look_for_signals();
+        work(task);
+      }
+    });
+  };
+  n_threads = n_tasks < 2 * tasks_per_thread ? 1 : threads_granted(n_threads);
+  if (n_threads <= 1) {
+    take_tasks(true);
+  } else {
 #pragma omp parallel num_threads(n_threads)
-  for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) work(task);
+    take_tasks(omp_get_thread_num() == 0);
+  }
+  region.finish();
 }
 
 // For tasks that are not blocks but work on so many rows in all.

@@ -8,7 +8,7 @@
 
 namespace bitgrove {
 
-// Checked before a parallel region starts: an exception inside one would end the process.
+// Checked before a parallel region starts, where it is said once.
 inline bool is_width(int64_t half_bits) {
   return half_bits == 8 || half_bits == 16 || half_bits == 32 || half_bits == 64;
 }

@@ -2,8 +2,10 @@
 #include "ranking.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "common/parallel.h"
 #include "objectives/gradients.h"
@@ -17,6 +19,10 @@ struct Query : RankQuery {
 };
 
 BG_FN int64_t fixed(double x) { return static_cast<int64_t>(std::nearbyint(x)); }
+
+// Pairs from which on a query is shared by all threads, and those of one task then: less than a
+// tenth of a second, after which Ctrl-C is heard.
+constexpr int64_t HUGE_QUERY = int64_t{1} << 26, TASK_PAIRS = int64_t{1} << 22;
 
 // Room that a thread keeps from one query to the next.
 struct Room {
@@ -35,20 +41,14 @@ const int64_t* count_hits(const Query& q, Room& room) {
   return room.hits.data();
 }
 
+// Adds the pairs of the ranks [begin, end) with all below them to sums; returns twice the lambdas.
 template <class LossOf>
-void lambdas_of(Query q, const RankTables& tables, const LossParameters& parameters, Room& room) {
-  const int64_t n = q.n_rows, truncation = LossOf::truncation(parameters);
-  auto &order = room.order, &sums = room.sums;
-  order.resize(n);
-  sums.assign(2 * n, 0);
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return q.score[a] > q.score[b]; });
-  if constexpr (LossOf::COUNTS_HITS) q.hits = count_hits(q, room);
-  const bool scaled = LossOf::scaled(q.score[order[0]], q.score[order[n - 1]], parameters);
+int64_t add_pairs(const Query& q, const RankTables& tables, const LossParameters& parameters,
+                  const std::vector<int64_t>& order, bool scaled, int64_t begin, int64_t end,
+                  int64_t* sums) {
   int64_t total = 0;
-  for (int64_t i = 0; i < n && i < truncation; ++i)
-    for (int64_t j = i + 1; j < n; ++j) {
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t j = i + 1; j < q.n_rows; ++j) {
       const int64_t a = order[i], b = order[j];
       if (q.label[a] == q.label[b]) continue;
       const RankPair pair = rank_pair<LossOf>(q, tables, parameters, {a, b, i, j}, scaled);
@@ -60,6 +60,43 @@ void lambdas_of(Query q, const RankTables& tables, const LossParameters& paramet
       sums[2 * low + 1] += hess;
       total -= 2 * lambda;
     }
+  return total;
+}
+
+// Calls add(begin, end, sums) for parts of the ranks, by all threads; they add to integers, so that
+// their order does not matter.
+template <class Add>
+int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums, Add&& add) {
+  const auto n_rows = static_cast<int64_t>(sums.size()) / 2;
+  const int64_t n_ranks = std::max<int64_t>(1, TASK_PAIRS / n_rows);
+  std::atomic<int64_t> total{0};
+  parallel_tasks(blocks_of(n_upper, n_ranks), n_threads, [&](int64_t task) {
+    thread_local std::vector<int64_t> mine;
+    mine.assign(sums.size(), 0);
+    total += add(task * n_ranks, std::min(n_upper, (task + 1) * n_ranks), mine.data());
+    for (size_t i = 0; i < sums.size(); ++i)
+      if (mine[i]) std::atomic_ref(sums[i]).fetch_add(mine[i], std::memory_order_relaxed);
+  });
+  return total;
+}
+
+template <class LossOf>
+void lambdas_of(Query q, const RankTables& tables, const LossParameters& parameters, Room& room,
+                int n_threads) {
+  const int64_t n = q.n_rows, n_upper = std::min(n, LossOf::truncation(parameters));
+  auto &order = room.order, &sums = room.sums;
+  order.resize(n);
+  sums.assign(2 * n, 0);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return q.score[a] > q.score[b]; });
+  if constexpr (LossOf::COUNTS_HITS) q.hits = count_hits(q, room);
+  const bool scaled = LossOf::scaled(q.score[order[0]], q.score[order[n - 1]], parameters);
+  const auto add = [&](int64_t begin, int64_t end, int64_t* to) {
+    return add_pairs<LossOf>(q, tables, parameters, order, scaled, begin, end, to);
+  };
+  const int64_t total = n_upper * n < HUGE_QUERY ? add(0, n_upper, sums.data())
+                                                 : add_in_parts(n_upper, n_threads, sums, add);
   const double norm = LossOf::norm(static_cast<double>(total) / q.unit, parameters);
   for (int64_t i = 0; i < n; ++i) {
     const double w = q.weight ? static_cast<double>(q.weight[i]) : 1.0;
@@ -87,23 +124,27 @@ void check_queries(const GradientCall& call, const Vector<const int64_t>& offset
             "bad query offsets");
 }
 
-// Calls work(query, its number, room) for each query that has rows.
-template <class Work>
-void by_query(const GradientCall& call, const int64_t* offset, int64_t n_queries, Work work) {
+// Calls work(query, its number, room, n_threads) for each query that has rows: several at a time,
+// but one after another with all threads where it has huge(n_rows) work.
+template <class Huge, class Work>
+void by_query(const GradientCall& call, const int64_t* offset, int64_t n_queries, Huge huge,
+              Work work) {
   nb::gil_scoped_release release;
-  parallel_tasks(n_queries, call.n_threads, [&](int64_t i) {
+  const auto work_on = [&](int64_t i, int n_threads) {
     thread_local Room room;
     const int64_t begin = offset[i], n_rows = offset[i + 1] - begin;
-    if (n_rows == 0) return;
+    if (n_rows == 0 || huge(n_rows) != (n_threads > 0)) return;
     Query query{{call.scores + begin, call.label + begin, n_rows, 0.0, 0.0, nullptr},
                 call.weight ? call.weight + begin : nullptr,
                 call.grad + begin,
                 call.hess + begin};
-    work(query, i, room);
+    work(query, i, room, n_threads);
     Magnitudes mine{};
     take_magnitudes(query.grad, query.hess, n_rows, mine);
     add_magnitudes(*call.magnitudes, mine);
-  });
+  };
+  parallel_tasks(n_queries, call.n_threads, [&](int64_t i) { work_on(i, 0); });
+  for (int64_t i = 0; i < n_queries; ++i) work_on(i, call.n_threads);
 }
 
 template <class LossOf>
@@ -115,11 +156,15 @@ void ranked(const GradientCall& call) {
   const auto gain = table<double>(call, 3, -1), discount = table<double>(call, 4, -1);
   check_queries(call, offset, static_cast<int64_t>(discount.shape(0)));
   const RankTables tables{offset.data(), inverse.data(), unit.data(), gain.data(), discount.data()};
-  by_query(call, offset.data(), n_queries, [&](Query& query, int64_t i, Room& room) {
-    query.inverse_best = inverse(i);
-    query.unit = unit(i);
-    lambdas_of<LossOf>(query, tables, call.parameters, room);
-  });
+  const auto is_huge = [&](int64_t n_rows) {
+    return std::min(n_rows, LossOf::truncation(call.parameters)) * n_rows >= HUGE_QUERY;
+  };
+  by_query(call, offset.data(), n_queries, is_huge,
+           [&](Query& query, int64_t i, Room& room, int n_threads) {
+             query.inverse_best = inverse(i);
+             query.unit = unit(i);
+             lambdas_of<LossOf>(query, tables, call.parameters, room, n_threads);
+           });
 }
 
 // power, worth: sums of theirs; the gradients are corrected by sums of the terms before.
@@ -164,10 +209,12 @@ void listwise(const GradientCall& call) {
   const auto row_id = table<uint64_t>(call, 3, call.n_rows);
   check_queries(call, offset, call.n_rows);
   const ListTables tables{offset.data(), unit.data(), gain.data(), row_id.data()};
-  by_query(call, offset.data(), n_queries, [&](Query& query, int64_t i, Room& room) {
-    query.unit = unit(i);
-    list_of<LossOf>(query, tables, tables.row_id + offset(i), call.parameters, room.rows);
-  });
+  by_query(
+      call, offset.data(), n_queries, [](int64_t) { return false; },
+      [&](Query& query, int64_t i, Room& room, int) {
+        query.unit = unit(i);
+        list_of<LossOf>(query, tables, tables.row_id + offset(i), call.parameters, room.rows);
+      });
 }
 
 }  // namespace

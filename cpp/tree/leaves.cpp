@@ -94,9 +94,18 @@ void parts_of_rows(int64_t n_rows, int n_threads, Body&& body) {
   });
 }
 
+// Integers that may wrap around: the rows of a sample fit their unit, and sums of others are made,
+// because leaving them out would take longer, but not used.
+using Wrapping = uint64_t;
+
 // Rounds to a multiple of one: the fixed point of fixed_point.py, |x| < 2^51.
-BG_FN int64_t fixed(double x) {
-  return bits_of_double(x + ROUNDING_SHIFT) - bits_of_double(ROUNDING_SHIFT);
+BG_FN Wrapping fixed(double x) {
+  return static_cast<Wrapping>(bits_of_double(x + ROUNDING_SHIFT)) -
+         static_cast<Wrapping>(bits_of_double(ROUNDING_SHIFT));
+}
+
+BG_FN void add_to(int64_t& sum, Wrapping x) {
+  sum = static_cast<int64_t>(static_cast<Wrapping>(sum) + x);
 }
 
 struct GradientUnits {
@@ -108,7 +117,7 @@ struct GradientUnits {
 template <class Leaf>
 BG_FN void add_rows(const GradientUnits& rows, const Leaf* leaf_of, int64_t begin, int64_t end,
                     GradientSums* sums) {
-  int64_t pairs[2 * PIECE];
+  Wrapping pairs[2 * PIECE];
   for (int64_t first = begin; first < end; first += PIECE) {
     const int64_t n = std::min(PIECE, end - first);
     for (int64_t i = 0; i < n; ++i) {
@@ -118,8 +127,8 @@ BG_FN void add_rows(const GradientUnits& rows, const Leaf* leaf_of, int64_t begi
     }
     for (int64_t i = 0; i < n; ++i) {
       GradientSums& sum = sums[leaf_of[first + i]];
-      sum.grad += pairs[2 * i];
-      sum.hess += pairs[2 * i + 1];
+      add_to(sum.grad, pairs[2 * i]);
+      add_to(sum.hess, pairs[2 * i + 1]);
     }
   }
 }

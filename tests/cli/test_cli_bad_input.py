@@ -50,6 +50,8 @@ def test_wrong_words(words, message, capsys):
         (["--rounding", "up"], "rounding='up': must be one of 'stochastic', 'nearest'"),
         (["--param", "max_bin"], "expected NAME=VALUE, got 'max_bin'"),
         (["--param", "num_leaves=9"], "'num_leaves' is given twice: 7 and 9"),
+        (["--learning_rate", "nan"], "learning_rate=nan: must be a finite number"),
+        (["--delimiter", ""], "the delimiter must be one ASCII character, got ''"),
         (["--max_leaves", "9"], "are the same parameter but have different values"),
         (["--eval_metric", "auc"], "eval_metric='auc' cannot judge objective='regression'"),
         (["--early_stopping_rounds", "3"], "needs validation data: --valid FILE"),

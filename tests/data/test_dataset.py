@@ -299,3 +299,25 @@ def test_rows_without_weight_leave_queries_pieces_and_bins() -> None:
     assert kept.binned == {} and shard.n_rows == 240
     np.testing.assert_array_equal(kept.columns[2], X[weight > 0, 2])
     np.testing.assert_array_equal(kept.label, Y[weight > 0])
+
+
+def shifted(values: np.ndarray) -> np.ndarray:
+    """The same array at an odd address."""
+    raw = np.zeros(values.nbytes + 1, np.uint8)[1:]
+    raw[:] = np.frombuffer(values.tobytes(), np.uint8)
+    view = raw.view(values.dtype).reshape(values.shape)
+    assert not view.flags.aligned
+    return view
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arrays_at_odd_addresses(dtype: type) -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(300, 3)).astype(dtype), rng.normal(size=300)
+    odd = bg.Dataset(shifted(X), shifted(y), weight=shifted(np.ones(300)))
+    assert all(column.flags.aligned for column in odd.columns)
+    params = {"objective": "regression", "n_estimators": 3}
+    model = bg.train(params, odd)
+    assert model.digest() == bg.train(params, bg.Dataset(X, y, weight=np.ones(300))).digest()
+    assert rows_for_prediction(shifted(X), model.feature_names).flags.aligned
+    assert model.predict(shifted(X)).tobytes() == model.predict(X).tobytes()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -122,6 +126,73 @@ def test_an_error_about_another_file_keeps_its_name(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "model"):
         (tmp_path / "other").read_bytes()
     assert caught.value.filename == str(tmp_path / "other")
+
+
+KILLED = """
+import os, signal, sys
+from bitgrove.machine.files import replacing
+with replacing(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@posix
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    path, other = tmp_path / "model", tmp_path / ".bitgrove-notes.tmp"
+    path.write_bytes(b"old")
+    other.write_bytes(b"of somebody else")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"old"
+    (left,) = {*tmp_path.iterdir()} - {path, other}
+    write_atomically(path, b"new")  # it might belong to a writer on another machine
+    assert left.exists()
+    long_ago = time.time() - 3600
+    with replacing(path) as file:
+        (mine,) = {*tmp_path.iterdir()} - {path, other, left}
+        for temporary in (left, mine, other):
+            os.utime(temporary, (long_ago, long_ago))
+        write_atomically(tmp_path / "second", b"")
+        assert mine.exists() and not left.exists()  # one has a writer
+        file.write(b"whole")
+    assert path.read_bytes() == b"whole"
+    assert {*os.listdir(tmp_path)} == {"model", "second", other.name}
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from bitgrove.machine.files import write_atomically
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write_atomically(sys.argv[1], bytes(100_000))
+except OSError as error:
+    print(error.filename)
+"""
+
+
+@posix
+def test_a_quota_names_the_file_and_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    said = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], check=True, capture_output=True, text=True
+    )
+    assert said.stdout.strip() == str(path)
+    assert os.listdir(tmp_path) == ["model"] and path.read_bytes() == b"old"
+
+
+@posix
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives away")
+def test_root_does_not_take_a_file_from_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    os.chown(path, 12345, 12346)
+    write_atomically(path, b"new")
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
 
 
 def test_a_name_as_long_as_the_system_allows(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ HOSTILE_HEADERS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (set_key("classes", ["a", "b", "c\0"]), "cannot be held in classes_dtype '<U'"),
     (set_key("classes", ["a", "b", "c" * 2**23]), "the class labels are too long"),
     (set_key("classes", None), "classes_dtype without classes"),
+    (set_key("classes_dtype", None), "classes without classes_dtype"),
     (set_key("classes_dtype", "<i8"), "cannot be held in classes_dtype '<i8'"),
     (set_key("classes_dtype", "<U1"), "classes_dtype '<U1' is unknown"),
     (set_key("classes_dtype", "<U999999999"), "classes_dtype '<U999999999' is unknown"),
@@ -143,6 +144,18 @@ def test_a_slope_that_no_probability_can_have(sigmoid: object) -> None:
     model = Model("binary", [], [0.0], ["age"], {})
     forged = forge_header(set_key("params", {"sigmoid": sigmoid}), model)
     refused(forged, f"parameter 'sigmoid' is {sigmoid!r}, not a positive number")
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [["a", "b", "c" * 10**6], [["a"], ["b", "c"], "d"], [1, 2.5, True], [[]], ["a", 1, None]],
+    ids=["long", "ragged", "mixed", "empty", "kinds"],
+)
+def test_classes_without_their_type_are_not_guessed(classes: list[Any]) -> None:
+    def change(header: dict[str, Any]) -> None:
+        header["classes"], header["classes_dtype"] = classes, None
+
+    refused(forge_header(change), "classes without classes_dtype")
 
 
 def test_trees_must_be_shared_evenly_by_the_outputs() -> None:

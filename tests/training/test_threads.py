@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from bitgrove.machine.threads import available_cores, resolve_threads
+import bitgrove as bg
+from bitgrove.machine.threads import MOST_THREADS, available_cores, resolve_threads
 
 FORK_AFTER_TRAINING = """
 import multiprocessing, numpy as np, bitgrove as bg
@@ -63,3 +65,19 @@ def test_environment_is_left_as_it_was() -> None:
     clean = {k: v for k, v in os.environ.items() if k not in names}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("asked", [MOST_THREADS + 1, 100_000, 2**31 - 1, 2**70])
+def test_more_threads_than_any_machine_has_are_cut_with_a_warning(asked: int) -> None:
+    with pytest.warns(bg.BitgroveWarning, match="at most 1024 threads"):
+        assert resolve_threads(asked) == MOST_THREADS
+    assert resolve_threads(MOST_THREADS) == MOST_THREADS
+    assert resolve_threads(-asked) == 1
+
+
+def test_predictions_with_more_threads_than_a_stack_holds() -> None:
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    model = bg.train({"objective": "regression", "n_estimators": 2}, bg.Dataset(X, X[:, 0]))
+    with pytest.warns(bg.BitgroveWarning, match="n_jobs=100000"):
+        many = model.predict(X, n_jobs=100_000)
+    assert many.tobytes() == model.predict(X, n_jobs=1).tobytes()

@@ -1,4 +1,4 @@
-"""What a failed command says, and its exit code."""
+"""What a failed command says, and its exit code; how text of others is shown."""
 
 from __future__ import annotations
 
@@ -13,8 +13,20 @@ def fail(error: BaseException, prefix: str = "") -> int:
     if os.environ.get("BITGROVE_DEBUG") == "1":
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
     message, code = _explained(error)
-    print(f"bitgrove: error: {prefix}{' '.join(message.split())}", file=sys.stderr)
+    print(f"bitgrove: error: {prefix}{printable(' '.join(message.split()))}", file=sys.stderr)
     return code
+
+
+def printable(text: str) -> str:
+    """The text with what would move a terminal's cursor, or forge a line, spelled out.
+
+    Names of columns come from files of strangers.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
 
 
 def _explained(error: BaseException) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,7 +191,7 @@ def _read_file(
         raise DataError(f"{path}: cannot be read: {error}") from error
     kept = [i for i, name in enumerate(all_names) if not _PANDAS_INDEX.fullmatch(name)]
     names = [all_names[i] for i in kept]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise DataError(f"{path}: more than one column is called {listed(twice)}")
     return table.select(kept)
@@ -226,7 +227,7 @@ def _reader_of(path: str, delimiter: str | None, text: frozenset[str]) -> Callab
     if _is_parquet(path):
         return lambda: _parquet(path).read()
     if lower.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")):
-        separator = delimiter or _delimiter_of(path)
+        separator = _delimiter_of(path) if delimiter is None else delimiter
         if len(separator) != 1 or not separator.isascii():
             raise DataError(f"the delimiter must be one ASCII character, got {separator!r}")
         parse = pyarrow.csv.ParseOptions(delimiter=separator)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.cli import files, tables
-from bitgrove.cli.failures import fail
+from bitgrove.cli.failures import fail, printable
 from bitgrove.cli.options import parse
 from bitgrove.cli.training import categories_of_model, run_train
 from bitgrove.errors import DataError
@@ -31,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = parse(argv)
         _COMMANDS[args.command](args)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may have been closed before we came
+            sys.stdout.flush()
         return 0
     except BrokenPipeError:
         # The reader of our output has left (`bitgrove info | head`): nobody to tell.
@@ -153,11 +154,14 @@ def _info_text(facts: dict[str, Any], total_gain: float) -> str:
             value = tables.listed(value, most=20)
         lines.append(f"{name.replace('_', ' '):<16}{'-' if value is None else value}")
     lines += ["", "parameters"]
-    lines += [f"  {name:<30}{value}" for name, value in sorted(facts["parameters"].items())]
+    params = sorted(facts["parameters"].items())
+    lines += [f"  {printable(name):<30}{printable(str(value))}" for name, value in params]
     lines += ["", "top features by gain"]
     for feature in facts["top_features"]:
         share = feature["gain"] / total_gain if total_gain > 0 else 0.0
-        lines.append(f"  {feature['name']:<30}{share:6.1%}  {feature['splits']:>7} splits")
+        lines.append(
+            f"  {printable(feature['name']):<30}{share:6.1%}  {feature['splits']:>7} splits"
+        )
     return "\n".join(lines)
 
 

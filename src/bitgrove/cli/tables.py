@@ -34,7 +34,7 @@ def arrow() -> Any:
 
 def column(table: pa.Table, name: str) -> pa.ChunkedArray:
     """One column by name; categories are returned as their values."""
-    if name not in table.column_names:
+    if table.schema.get_field_index(name) < 0:
         close = difflib.get_close_matches(name, table.column_names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {listed(table.column_names)}"
         raise DataError(f"no column {name!r}; {hint}")
@@ -50,7 +50,8 @@ def feature_table(
     """The named columns, in this order: categories as they are, all others as numbers.
 
     A missing column, or text in one that is no category, is a DataError."""
-    missing = [name for name in names if name not in table.column_names]
+    known, categories = set(table.column_names), set(categories)
+    missing = [name for name in names if name not in known]
     if missing:
         raise DataError(f"missing columns: {listed(missing)}")
     columns = [
@@ -66,7 +67,7 @@ def categories_of(table: pa.Table, names: Sequence[str], listed: Collection[str]
     """The named columns that are categories: listed ones, and those of text or of such a type.
 
     Text that looks like numbers with a slip among them is a DataError, unless it is listed."""
-    found = []
+    found, listed = [], set(listed)
     for name in names:
         values = table.column(name)
         if name not in listed and is_text(values.type):
@@ -161,7 +162,7 @@ def named(table: pa.Table, given: Sequence[str] | None) -> list[str]:
     names: list[str] = []
     for text in given or []:
         # A name may itself hold a comma: then it must be given alone.
-        names += [text] if text in table.column_names else text.split(",")
+        names += [text] if table.schema.get_field_index(text) >= 0 else text.split(",")
     for name in names:
         column(table, name)
     return list(dict.fromkeys(names))

@@ -197,7 +197,8 @@ def _given_parameters(args: argparse.Namespace) -> dict[str, object]:
     given: dict[str, object] = {}
     for name, text in args.params or []:
         value = _parse_value(by_spelling[name], text) if name in by_spelling else text
-        if given.setdefault(name, value) != value:
+        known = given.setdefault(name, value)
+        if known is not value and known != value:  # a NaN is itself, but equals nothing
             raise ParameterError(f"{name!r} is given twice: {given[name]!r} and {value!r}")
     return given
 
@@ -260,9 +261,9 @@ def _report_training(model: Any, n_rows: int, valid_set: Any, seconds: float, pa
 
 
 def _listed_categories(table: Any, names: Sequence[str], args: argparse.Namespace) -> list[str]:
-    found = tables.named(table, args.categorical_feature)
+    found, features = tables.named(table, args.categorical_feature), set(names)
     for name in found:
-        if name not in names:
+        if name not in features:
             raise DataError(f"--categorical_feature {name}: the column is not a feature")
     return found
 

@@ -5,7 +5,7 @@ Receives what users give as `categorical_feature`; returns the positions of thos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,8 @@ class CategoryChoice(NamedTuple):
             raise DataError(
                 f"categorical_feature: a mask of {self.mask_size} for {n_features} columns"
             )
-        return frozenset(_position(item, names, n_features) for item in self.listed)
+        at = None if names is None else {name: i for i, name in enumerate(names)}
+        return frozenset(_position(item, at, n_features) for item in self.listed)
 
 
 BY_TYPE = CategoryChoice()
@@ -57,12 +58,13 @@ def choice_of(categorical_feature: Any) -> CategoryChoice:
     return CategoryChoice(tuple(listed))
 
 
-def _position(item: Any, names: Sequence[str] | None, n_features: int) -> int:
+def _position(item: Any, at: Mapping[str, int] | None, n_features: int) -> int:
+    """at: where the columns are, by name."""
     if isinstance(item, str):
-        if names is None or item not in names:
-            known = "X has no column names" if names is None else f"columns are {list(names)[:8]}"
+        if at is None or item not in at:
+            known = "X has no column names" if at is None else f"columns are {list(at)[:8]}"
             raise DataError(f"categorical_feature: {item!r} is not a column; {known}")
-        return names.index(item)
+        return at[item]
     if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < n_features:
         raise DataError(
             f"categorical_feature: {item!r} is neither a column name nor a position from 0 to "

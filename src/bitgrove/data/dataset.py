@@ -38,18 +38,37 @@ from bitgrove.errors import DataError, Problems
 class Dataset:
     """A table with labels, ready to be binned by train().
 
-    X: (n_rows, n_features) numbers, and in data frames also text and categories; NaN and nulls are
-    missing values. A rank's shard may have no rows.
-    label: one number per row, or several columns of them.
-    weight: non-negative; rows of weight zero are left out of training.
-    group: number of rows of each query, in row order (ranking); or qid: a query id for each row.
-    init_score: scores that training starts from, one per row (and output), instead of a constant;
-    predictions do not hold them. XGBoost `base_margin`.
-    feature_names (LightGBM `feature_name`): of a table without names, or instead of its own.
-    categorical_feature: "auto" (columns of text or of a category type), or a list of names or
-    positions of columns that are categories, too, such as integer codes. None: none are.
-    reference: another Dataset of the same features, whose names and bins this one shares.
-    free_raw_data: understood, but the columns are kept.
+    Parameters
+    ----------
+    X : table of shape (n_rows, n_features)
+        Numbers, and in data frames also text and categories. NaN and nulls are missing values. A
+        rank's shard may have no rows.
+    label : array, optional
+        One number per row, or several columns of them.
+    weight : array, optional
+        Non-negative; rows of weight zero are left out of training.
+    group, qid : array, optional
+        Of a ranking: the number of rows of each query, in row order, or a query id for each row.
+    init_score : array, optional
+        Scores that training starts from, one per row (and output), instead of a constant.
+        Predictions do not hold them. XGBoost `base_margin`.
+    feature_names : list of str, optional
+        Of a table without names, or instead of its own. LightGBM `feature_name`.
+    reference : Dataset, optional
+        One of the same features, whose names and bins this one shares.
+    categorical_feature : "auto", list of names or positions, or None
+        Which columns are categories. "auto": those of text or of a category type. A list adds
+        others, such as integer codes. None: none are.
+    free_raw_data : bool
+        Understood, but the columns are kept.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import bitgrove as bg
+    >>> table = pd.DataFrame({"age": [31, 45, None, 52], "town": ["Rome", "Oslo", "Rome", None]})
+    >>> bg.Dataset(table, label=[0, 1, 0, 1], weight=[1, 1, 2, 1])
+    <bitgrove.Dataset 4 rows, 2 features, with label, weight>
     """
 
     def __init__(
@@ -97,10 +116,12 @@ class Dataset:
 
     @property
     def n_rows(self) -> int:
+        """Rows of the table."""
         return len(self.columns[0])
 
     @property
     def n_features(self) -> int:
+        """Columns of the table."""
         return len(self.columns)
 
     @property
@@ -250,6 +271,11 @@ def _given_names(ours: Sequence[str] | None, lightgbm: Sequence[str] | None) -> 
     return None if isinstance(given, str) and given == "auto" else given
 
 
+def _is_unicode(text: str) -> bool:
+    """Half of a surrogate pair is a str, but nothing that a file can hold."""
+    return text.isascii() or text == text.encode(errors="ignore").decode()
+
+
 def _checked_names(
     given: Sequence[str] | None,
     found: list[str] | None,
@@ -259,6 +285,8 @@ def _checked_names(
     if isinstance(given, str):
         raise DataError(f"feature_names must be a list of names, got {given!r}")
     names = [str(name) for name in given] if given is not None else found
+    if names is not None and (strange := [name for name in names if not _is_unicode(name)]):
+        raise DataError(f"feature_names: {strange[0]!r} is not Unicode text")
     if reference is not None:
         if reference.n_features != n_features:
             raise DataError(

@@ -111,6 +111,13 @@ def is_category_type(series: Any) -> bool:
 
 def read_levels(name: str, column: Any) -> Coded:
     """The codes of a column: pandas, polars, Arrow or NumPy, of text, categories or numbers."""
+    try:
+        return _read(name, column)
+    except UnicodeEncodeError:
+        raise DataError(f"column {name!r} holds text that is not Unicode") from None
+
+
+def _read(name: str, column: Any) -> Coded:
     if isinstance(column, np.ndarray):
         return _of_array(name, column)
     if hasattr(column, "isna") and hasattr(column.array, "categories"):
@@ -223,10 +230,7 @@ def _levels_of(name: str, values: Iterable[Any]) -> Levels:
     if all(isinstance(v, str) for v in plain):
         array = np.empty(len(plain), dtype=object)
         array[:] = [str(v) for v in plain]
-        try:
-            "".join(array).encode()
-        except UnicodeEncodeError:
-            raise DataError(f"column {name!r} holds text that is not Unicode") from None
+        "".join(array).encode()  # halves of surrogate pairs are no text
         return Levels(TEXT, array)
     if not all(isinstance(v, (int, float)) for v in plain):
         strange = next(

@@ -42,6 +42,7 @@ def rows_for_prediction(
         table = device_table(X)
     elif encoder is None and _is_table(X):
         table = np.ascontiguousarray(X)
+        table = table if table.flags.aligned else table.copy()  # a view of raw bytes
     else:
         table = _encoded(X, feature_names, encoder or Encoder(n_features))
     n_expected = n_features if encoder is None else encoder.n_columns

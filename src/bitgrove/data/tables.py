@@ -129,6 +129,7 @@ def _array_columns(table: Any) -> list[Column]:
     )
     if hasattr(table, "toarray"):
         table = np.asfortranarray(table.toarray())
+    table = np.require(table, requirements="A")  # a view of raw bytes may lie anywhere
     return [table[:, feature] for feature in range(table.shape[1])]
 
 
@@ -155,7 +156,8 @@ def _numeric(name: str, series: Any) -> Column:
     values = as_numbers(f"column {name!r}", values)
     if values.ndim != 1:
         raise DataError(f"column {name!r} has type {kind}; one number per row is needed")
-    return np.asarray(values.astype(_float_type(str(values.dtype)), copy=False))
+    numbers = values.astype(_float_type(str(values.dtype)), copy=False)
+    return np.require(numbers, requirements="A")
 
 
 def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
@@ -164,8 +166,9 @@ def _float_type(kind: str) -> type[np.float32] | type[np.float64]:
 
 
 def name_difference(names: list[str], expected: list[str]) -> str:
-    missing = [name for name in expected if name not in set(names)]
-    extra = [name for name in names if name not in set(expected)]
+    known, wanted = set(names), set(expected)
+    missing = [name for name in expected if name not in known]
+    extra = [name for name in names if name not in wanted]
     if missing or extra:
         return f"columns differ from training: missing {missing[:5]}, unexpected {extra[:5]}"
     return "columns are the training columns in another order; reorder them as in training"

@@ -16,7 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.given_values import checked_weight
-from bitgrove.errors import DataError, ParameterError
+from bitgrove.errors import DataError, ModelFormatError, ParameterError
+from bitgrove.model.checks import check_labels
 from bitgrove.model.model import Model
 from bitgrove.objectives import OBJECTIVES, Binary, Custom, Multiclass, Objective
 
@@ -42,6 +43,10 @@ class Classes:
             raise DataError(f"y has labels of type {classes.dtype}; use strings or numbers")
         if classes.dtype.kind == "O":  # strings, but maybe of NumPy's own type
             classes = np.array([*map(str, classes)], dtype=object)
+        try:
+            check_labels(classes)
+        except ModelFormatError as error:
+            raise DataError(f"y: {error}") from None
         return cls(classes)
 
     @property

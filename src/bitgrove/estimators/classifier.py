@@ -37,6 +37,15 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     Classes may be of any type that can be sorted. `classes_` are the distinct ones. y may also have
     several columns of 0 and 1, labels that may hold at the same time: each has trees of its own in
     one model, and `predict` and `predict_proba` return a column for each.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bitgrove import BitGroveClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> classifier = BitGroveClassifier(n_estimators=20).fit(X, y)
+    >>> classifier.predict_proba(X).shape
+    (150, 3)
     """
 
     own_parameters = (*Estimator.own_parameters, _CLASS_WEIGHT)

@@ -16,6 +16,15 @@ class BitGroveRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     """Gradient boosted trees, trained in integers, for a target of numbers.
 
     y may have several columns: each has trees of its own in one model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bitgrove import BitGroveRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> regressor = BitGroveRegressor(n_estimators=50, num_leaves=7).fit(X, y)
+    >>> regressor.score(X, y) > 0.6
+    True
     """
 
     takes_columns = True

@@ -8,6 +8,13 @@ not affected.
 from __future__ import annotations
 
 import os
+import warnings
+
+from bitgrove.errors import BitgroveWarning
+
+# GNU OpenMP keeps the threads of a team on the stack of the one that calls; it ends where they are
+# tens of thousands, and long before that they only wait for each other.
+MOST_THREADS = 1024
 
 _forked = False
 
@@ -32,9 +39,15 @@ def available_cores() -> int:
 
 
 def resolve_threads(n_jobs: int | None) -> int:
-    """None, 0 and -1 mean all available cores, -2 all but one; one in a forked process."""
+    """None, 0 and -1 mean all available cores, -2 all but one; one in a forked process.
+
+    More than MOST_THREADS are cut to that, with a warning."""
     if _forked:
         return 1
-    if n_jobs is None or n_jobs == 0:
-        return available_cores()
-    return int(n_jobs) if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
+    if n_jobs is None or n_jobs <= 0:
+        return max(1, min(MOST_THREADS, available_cores()) + 1 + min(n_jobs or -1, -1))
+    if n_jobs > MOST_THREADS:
+        warnings.warn(
+            f"n_jobs={n_jobs}: at most {MOST_THREADS} threads are used", BitgroveWarning, 3
+        )
+    return int(min(n_jobs, MOST_THREADS))

@@ -6,6 +6,7 @@ ModelFormatError where they contradict each other; returns labels and objective 
 
 from __future__ import annotations
 
+import json
 import math
 import reprlib
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ _CLASS_DTYPES = frozenset(
     ["|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<U", "|O"]
 )
 _MAX_LABEL_CELLS = 1 << 24  # classes times the longest label: what an array of them takes
+ROOM_FOR_CLASSES = 1 << 23  # bytes of the header: what is left of it is for all else
 
 
 def check_outputs(model: Model) -> None:
@@ -95,6 +97,8 @@ def plain_classes(
         given = np.asarray(classes)
         values, dtype = given.tolist(), _class_dtype(given.dtype)
         is_same = given.ndim == 1 and values == list(classes)  # NumPy turns ["a", 1] into strings
+        if dtype not in _CLASS_DTYPES:
+            raise ModelFormatError(f"labels of type {given.dtype} cannot be kept")
     else:
         values, is_same = list(classes), True
     kinds = {type(label) for label in values}
@@ -109,6 +113,17 @@ def plain_classes(
     if not _survives(values, dtype):
         raise ModelFormatError(f"the classes cannot be held in classes_dtype {dtype!r}")
     return values, dtype
+
+
+def check_labels(classes: npt.NDArray[Any]) -> None:
+    """Refuses labels of classes that a model file could not hold, before there is a model."""
+    values, _ = plain_classes(classes, None)
+    try:
+        n_bytes = len(json.dumps(values, ensure_ascii=False).encode())
+    except UnicodeEncodeError:
+        raise ModelFormatError("a class label is not Unicode text") from None
+    if 6 * n_bytes > ROOM_FOR_CLASSES and len(json.dumps(values)) > ROOM_FOR_CLASSES:
+        raise ModelFormatError(f"the class labels take more than {ROOM_FOR_CLASSES} bytes")
 
 
 def _class_dtype(dtype: np.dtype[Any]) -> str:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from bitgrove.errors import ModelFormatError
 from bitgrove.model import category_file
+from bitgrove.model.checks import ROOM_FOR_CLASSES
 from bitgrove.model.forest_checks import check_forest, refuse
 from bitgrove.model.tree import Tree
 from bitgrove.params import DEFAULTS_VERSION, changed_params, complete_params
@@ -118,6 +119,13 @@ def encode(model: Model) -> bytes:
     return b"".join([*pieces, checksum.digest()])
 
 
+def check_room(model: Model) -> None:
+    """Refuses a model whose header cannot be written, or leaves no room for labels of classes."""
+    size, most = len(_open(encode(model))[1]), MAX_HEADER_BYTES - ROOM_FOR_CLASSES
+    if size > most:
+        refuse(f"names and parameters take {size} bytes as JSON; at most {most} are allowed")
+
+
 def decode(data: bytes | bytearray | memoryview) -> Model:
     """The model that these bytes hold; its arrays are read-only views of them."""
     from bitgrove.model.model import Model  # model.py imports this room
@@ -205,6 +213,8 @@ def _parse_header(data: bytes, version: int) -> dict[str, Any]:
     if version > 1 and isinstance(header, dict) and "categories" in header:
         types["categories"] = (dict,)
     _check_types("the header", header, types)
+    if header["classes"] is not None and header["classes_dtype"] is None:
+        refuse("classes without classes_dtype")  # NumPy would have to guess it, at any price
     if _canonical_json(header) != data:
         refuse("the header is not canonical JSON (sorted keys, no spaces, ASCII)")
     return dict(header)

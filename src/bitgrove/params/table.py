@@ -44,7 +44,7 @@ class TrainParams:
         "`binary` or `multiclass` by the number of classes, `regression` (squared error), "
         "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood; a "
         "function of your own, too: see losses.md.",
-        "objective_type loss app application", choices=OBJECTIVES, optional=True,
+        "objective_type loss loss_function app application", choices=OBJECTIVES, optional=True,
         synonyms=SYNONYMS)
     n_estimators: int = _row("int", 100, CORE,
         "Number of boosting iterations: one tree each, or one per class for `multiclass`. Raise it "
@@ -305,8 +305,9 @@ class TrainParams:
     first_metric_only: bool = _row("bool", False, EVALUATION,
         "Let only the first metric decide about early stopping; the others are still recorded.")
     n_jobs: int | None = _row("int", None, EXECUTION,
-        "Threads. None, 0 or -1: all cores this process may use; -2: all but one, and so on. Never "
-        "changes the model.", "num_threads num_thread nthread nthreads thread_count",
+        "Threads. None, 0 or -1: all cores this process may use; -2: all but one, and so on; more "
+        "than 1024 are cut to that. Never changes the model.",
+        "num_threads num_thread nthread nthreads thread_count",
         low=-MANY, high=MANY, optional=True, synonyms={-1: None, 0: None}, affects_model=False)
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
         "`cuda:1` GPU 1; `auto` a GPU, if there is one with room and at least 50,000 rows for it; "

@@ -55,7 +55,7 @@ from bitgrove.training.encoding import (
     with_agreed_levels,
 )
 from bitgrove.training.grower import Grower, TreeSample
-from bitgrove.training.guards import Guards
+from bitgrove.training.guards import Guards, check_savable
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import (
@@ -146,6 +146,7 @@ class Booster:
         self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
+        check_savable(self._model_of([], None))
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
@@ -267,9 +268,12 @@ class Booster:
         n_kept = len(self.trees) if best_iteration is None else best_iteration * n_outputs
         n_old = self.n_before * n_outputs
         trees = self.trees[:n_old] + self.boosting.finished(self.trees[n_old:n_kept])
+        return self._model_of(trees[:n_kept], best_iteration)
+
+    def _model_of(self, trees: Sequence[Tree], best_iteration: int | None) -> Model:
         return Model(
             objective=self.objective.name,
-            trees=trees[:n_kept],
+            trees=trees,
             base_score=self.base_score,
             feature_names=self.dataset.feature_names,
             params=model_params(self.params),

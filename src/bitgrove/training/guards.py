@@ -1,4 +1,4 @@
-"""Guards: leaves that run away, and rounding that drowns the gradients.
+"""Guards: models that could not be saved, leaves that run away, rounding that drowns gradients.
 
 Owns how far a leaf may step, and the warnings of a training, each given once. What they look at is
 small and the same on every backend and rank; rank 0 speaks.
@@ -16,7 +16,15 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.errors import BitgroveWarning
+from bitgrove.errors import (
+    BitgroveWarning,
+    DataError,
+    ModelFormatError,
+    TrainingError,
+    everywhere,
+)
+from bitgrove.model.file import check_room
+from bitgrove.model.model import Model
 from bitgrove.objectives import Objective
 from bitgrove.params import TrainParams
 
@@ -26,6 +34,15 @@ _MEANINGLESS_CHANGE = 24.0 * math.log(2.0)
 # Where 100 trees on 40,000 rows had more noise than this, the test error of nycflights13 rose by
 # 1.5% to 5.5% and that of a regression with huge weights by half; below it by less than 1%.
 _LOUD_ROUNDING = 0.6
+_LARGEST_LEAF = float(np.finfo(np.float32).max)
+
+
+def check_savable(empty: Model) -> None:
+    """Refuses names and parameters that no model file can hold, before the first tree grows."""
+    try:
+        check_room(empty)
+    except ModelFormatError as error:
+        raise DataError(f"a model of this training could not be saved: {error}") from None
 
 
 class Guards:
@@ -38,10 +55,14 @@ class Guards:
         self._too_far = _MEANINGLESS_CHANGE / slope if self._is_log else math.inf
 
     def bounded(self, values: F64, learning_rate: float) -> F64:
-        """A tree's leaf values within max_delta_step; warns where they mean nothing any more."""
+        """A tree's leaf values within max_delta_step; warns where they mean nothing any more.
+
+        TrainingError where they are no numbers, or so large that sums of them could be none."""
         bound, farthest = self._step * learning_rate, float(np.abs(values).max(initial=0.0))
         if farthest > bound:
             values, farthest = np.clip(values, -bound, bound), bound
+        if not farthest <= _LARGEST_LEAF:
+            raise everywhere(TrainingError, _overflow_text(farthest, self._params))
         if farthest > self._too_far:
             self._too_far = math.inf  # once is enough
             self._warn(_runaway_text(farthest, self._params))
@@ -61,11 +82,20 @@ class Guards:
             warnings.warn(text, BitgroveWarning, stacklevel=2)
 
 
-def _runaway_text(farthest: float, params: TrainParams) -> str:
-    given = ", ".join(
-        f"{name}={getattr(params, name)!r}"
-        for name in ("max_delta_step", "reg_lambda", "min_child_weight")
+def _given(params: TrainParams, *names: str) -> str:
+    return ", ".join(f"{name}={getattr(params, name)!r}" for name in names)
+
+
+def _overflow_text(farthest: float, params: TrainParams) -> str:
+    given = _given(params, "learning_rate", "reg_lambda", "max_delta_step")
+    return (
+        f"a leaf value is {farthest:.3g}, which is beyond float32 ({given}); lower learning_rate, "
+        "raise reg_lambda or set max_delta_step"
     )
+
+
+def _runaway_text(farthest: float, params: TrainParams) -> str:
+    given = _given(params, "max_delta_step", "reg_lambda", "min_child_weight")
     return (
         f"a leaf changes scores by {farthest:.3g}, which is more than the loss can tell apart: the "
         f"model may diverge ({given}). Leave max_delta_step at None, or raise reg_lambda or "
