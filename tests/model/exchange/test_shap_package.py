@@ -10,7 +10,7 @@ import pytest
 import bitgrove as bg
 from cases import signal, table
 
-shap = pytest.importorskip("shap", reason="shap (the extra `dev`) explains trees")
+shap = pytest.importorskip("shap", reason="shap (the extra `peers`) explains trees")
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM (the extra `peers`) reads its format")
 xgboost = pytest.importorskip("xgboost", reason="XGBoost (the extra `peers`) reads its format")
 
