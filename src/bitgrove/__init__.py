@@ -26,6 +26,7 @@ from bitgrove.errors import (
     ParameterError,
     TrainingError,
 )
+from bitgrove.model.exchange import import_model
 from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.cross_validation import CVResult, cv
@@ -56,6 +57,7 @@ __all__ = [
     "checkpoint",
     "cv",
     "early_stopping",
+    "import_model",
     "load",
     "log_evaluation",
     "open_dataset",

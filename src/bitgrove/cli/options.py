@@ -37,6 +37,12 @@ examples:
   bitgrove info flights.bitgrove
   bitgrove info flights.bitgrove --json | jq .digest
 """
+_CONVERT_EXAMPLES = """\
+examples:
+  bitgrove convert price.bitgrove price.onnx
+  bitgrove convert price.bitgrove price.txt --format lightgbm
+  bitgrove convert old_xgboost.json price.bitgrove
+"""
 _REPORT_EXAMPLES = """\
 examples:
   bitgrove report flights.bitgrove --data valid.csv --label delayed --out report.html
@@ -126,6 +132,9 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
         "train": command("train", "Train a model on CSV or Parquet files.", _TRAIN_EXAMPLES),
         "predict": command("predict", "Predict rows of CSV or Parquet files.", _PREDICT_EXAMPLES),
         "info": command("info", "Describe a model file.", _INFO_EXAMPLES),
+        "convert": command(
+            "convert", "Turn a model into one of another library, or back.", _CONVERT_EXAMPLES
+        ),
         "report": command("report", "Write an HTML page about a model.", _REPORT_EXAMPLES),
         "verify": command("verify", "Train again and compare with a model file.", _VERIFY_EXAMPLES),
         "demo": command("demo", "Compare full precision with 5 to 2 bits.", _DEMO_EXAMPLES),
@@ -133,6 +142,7 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
     _add_train_options(made["train"])
     _add_predict_options(made["predict"])
     _add_info_options(made["info"])
+    _add_convert_options(made["convert"])
     _add_report_options(made["report"])
     _add_verify_options(made["verify"])
     _add_demo_options(made["demo"])
@@ -293,6 +303,21 @@ def _add_info_options(parser: _Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
     parser.add_argument("--top", metavar="INT", type=_integer(0), default=10,
                         help="how many features to list, e.g. --top 5 (default: 10)")  # fmt: skip
+
+
+def _add_convert_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "model", metavar="IN",
+        help="a model of bitgrove, LightGBM (text) or XGBoost (JSON, UBJSON); the file tells which",
+    )  # fmt: skip
+    parser.add_argument("out", metavar="OUT", help="the file to write, e.g. price.onnx")
+    parser.add_argument(
+        "--format", metavar="NAME",
+        help="bitgrove, lightgbm, xgboost, onnx or c (default: what the name of OUT ends in: "
+        ".bitgrove, .txt, .json or .ubj, .onnx, .c), e.g. --format xgboost",
+    )  # fmt: skip
+    parser.add_argument("--raw", action="store_true",
+                        help="write a model that predicts the scores before the link")  # fmt: skip
 
 
 def _add_report_options(parser: _Parser) -> None:

@@ -33,6 +33,7 @@ from bitgrove.model.checks import (
 )
 from bitgrove.model.explain.methods import Explains
 from bitgrove.model.explain.values import make_shap_forest
+from bitgrove.model.exporting import Exportable
 from bitgrove.model.predict import (
     add_scores,
     as_int,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
 
 
-class Model(Explains, OtherNames, Reported):
+class Model(Explains, Exportable, OtherNames, Reported):
     """A forest and all that is needed to predict with it; made by `train` and by `load`.
 
     `trees[iteration * n_outputs + output]` adds to one output; `base_score` is where each starts.
