@@ -47,7 +47,7 @@ wheel: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m build
 	test $$(uname) != Linux || PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
-	ls -l dist dist/repaired
+	ls -l dist/*
 
 # One table or figure, `make paper WHAT=fig7`; more words in ARGS. `.venv/bin/python -m lab list` has all.
 WHAT ?= table2
