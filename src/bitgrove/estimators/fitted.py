@@ -123,7 +123,7 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """Each feature's share of the total gain, or of the splits; see `importance_type`."""
+        """Each feature's share of the total, of gain, splits or cover; see `importance_type`."""
         check_is_fitted(self)
         importance = self.model_.feature_importance(self.importance_type)
         total = importance.sum()
@@ -148,6 +148,11 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def is_prediction(how: Mapping[str, Any]) -> bool:
+    """Whether keywords of Model.predict ask for predictions, not for leaves or contributions."""
+    return not any(how.get(f"pred_{what}") for what in ("leaf", "contrib", "interactions"))
 
 
 def _holds_categories(X: Any, listed: Any) -> bool:

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 
 def bin_validation_set(
-    dataset: Dataset, backend: Backend, mapper: BinMapper, encoder: Encoder | None
+    dataset: Dataset,
+    backend: Backend,
+    mapper: BinMapper,
+    encoder: Encoder | None,
+    n_jobs: int | None = None,
 ) -> BinnedMatrix:
     """Bins rows with the edges of the training set; the last binning is kept on the Dataset."""
     require_device(dataset.device, backend.name)
@@ -36,7 +40,7 @@ def bin_validation_set(
     kept = dataset.binned.get(key)
     if kept is None or kept.mapper is not mapper:
         encoder = encoder or Encoder(dataset.n_features)
-        columns = encoder.encode(dataset.columns, dataset.levels, dataset.feature_names)
+        columns = dataset.encoded(encoder, mapper, n_jobs)
         dataset.binned[key] = backend.bin_columns(columns, mapper)
     return dataset.binned[key]
 
@@ -103,7 +107,8 @@ class Evaluator:
             raise DataError(f"validation set {name!r} has no rows")
         if heaviest == 0.0:
             raise DataError(f"validation set {name!r}: all weights are zero")
-        matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper, booster.encoder)
+        how = (booster.matrix.mapper, booster.encoder, booster.params.n_jobs)
+        matrix = bin_validation_set(dataset, self.backend, *how)
         if (dataset.init_score is None) != (booster.dataset.init_score is None):
             raise DataError(
                 f"validation set {name!r}: it and the training set need an init_score, or neither"
