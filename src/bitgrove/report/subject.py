@@ -115,8 +115,7 @@ class Subject:
     @property
     def explains(self) -> bool:
         """Whether there are rows to explain, and splits that explain them."""
-        can = hasattr(self.model, "shap_values")
-        return self.rows is not None and can and any(tree.n_splits for tree in self.model.trees)
+        return self.rows is not None and any(tree.n_splits for tree in self.model.trees)
 
     @cached_property
     def explained(self) -> I64:
@@ -128,9 +127,7 @@ class Subject:
         """(n_explained, n_outputs, n_features + 1): SHAP values, the expected score last."""
         assert self.rows is not None
         shape = (len(self.explained), self.model.n_outputs, self.model.n_features + 1)
-        found = self.model.shap_values(  # type: ignore[attr-defined]
-            self.rows.subset(self.explained)
-        )
+        found = self.model.predict(self.rows.subset(self.explained), pred_contrib=True)
         return np.asarray(on_host(found), np.float64).reshape(shape)
 
     def score(self, name: str) -> tuple[Metric, float]:

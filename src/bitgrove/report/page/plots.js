@@ -1,9 +1,12 @@
 // The frame of a picture: scales, axes, redrawing at a new width, and values under the pointer.
 
+// Round numbers between two, about as many as wanted, two at least.
 function ticksOf(low, high, wanted) {
-  const step = (high - low) / Math.max(1, wanted);
+  const step = (high - low) / Math.max(2, wanted);
   const power = 10 ** Math.floor(Math.log10(step));
-  const nice = [1, 2, 2.5, 5, 10].find((factor) => factor * power >= step * 0.999) * power;
+  const steps = [10, 5, 2.5, 2, 1].map((factor) => factor * power);
+  const count = (size) => Math.floor(high / size + 1e-9) - Math.ceil(low / size - 1e-9) + 1;
+  const nice = steps.find((size) => count(size) >= Math.max(2, wanted * 0.75)) || power;
   const ticks = [];
   for (let i = Math.ceil(low / nice - 1e-9); i * nice <= high + nice * 1e-9; i++) ticks.push(Number((i * nice).toPrecision(12)));
   return ticks;
