@@ -92,7 +92,7 @@ def test_the_name_of_the_page(tmp_path, capsys):
 
 def test_training_writes_a_report_with_curves_and_times(tmp_path, capsys):
     data, X, y = regression_csv(tmp_path)
-    valid = write_csv(tmp_path / "v.csv", {**features(X[:50]), "y": y[:50]})
+    valid = write_parquet(tmp_path / "v.parquet", {**features(X[:50]), "y": y[:50]})
     page = tmp_path / "page.html"
     words = train_argv(data, tmp_path / "m.bitgrove", "--valid", valid, "--report", page)
     assert str(page) in ok(capsys, *words)

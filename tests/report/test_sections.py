@@ -233,7 +233,7 @@ def test_curves_survive_a_pickle(tmp_path: Any) -> None:
 def test_time_per_stage() -> None:
     model = bg.BitGroveClassifier(**SMALL).fit(X, SIDES, eval_set=[(X[:50], SIDES[:50])])
     assert model.model_.info is not None
-    assert list(model.model_.info.seconds) == ["bin", "train", "evaluate"]
+    assert {"bin", "train", "evaluate"} <= set(model.model_.info.seconds)
     assert all(took > 0 for took in model.model_.info.seconds.values())
 
 

@@ -98,7 +98,9 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
         model.save(args.model)
         _report_training(model, n_rows, valid_set, seconds, args.model)
         if args.report is not None:
-            model.report(args.report, valid_set or train_set)
+            from bitgrove.cli.reporting import rows_of_files
+
+            model.report(args.report, rows_of_files(model, args.valid or args.data, args))
             print(f"report          {args.report}")
 
 

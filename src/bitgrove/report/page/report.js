@@ -55,7 +55,7 @@ function drawImportance({ names, kinds, n_features: nFeatures }) {
   return [h("div", { class: "controls" }, buttons, nFeatures > few ? h("label", { class: "field" }, h("span", {}, "Search"), search) : null), place, more];
 }
 
-const STAGES = { bin: "reading and binning", train: "growing trees", evaluate: "judging validation rows" };
+const STAGES = { fingerprint: "fingerprint of the rows", bin: "reading and binning", train: "growing trees", evaluate: "judging validation rows" };
 
 function drawTraining(section) {
   const { bits, widths, iterations, noise, rounds, zero_rows: zeroRows, seconds, device, n_trees: nTrees } = section;
