@@ -272,3 +272,5 @@ def test_figures() -> None:
     assert sum(histogram(np.ones(7), np.ones(7))["counts"]) == 7
     parts = equal_parts(np.array([1.0, 1.0, 1.0, 1.0, 2.0, 3.0]), 3)
     assert [sorted(part.tolist()) for part in parts] == [[0, 1, 2, 3], [4, 5]]
+    assert [part.tolist() for part in equal_parts(np.ones(1), 12)] == [[0]]
+    assert [len(part) for part in equal_parts(np.arange(100.0), 10)] == [10] * 10

@@ -108,9 +108,14 @@ class Subject:
 
     def sampled(self, n_most: int) -> I64:
         """Numbers of at most so many rows, increasing; a smaller sample is part of a larger one."""
+        return np.sort(self._drawn[:n_most])
+
+    @cached_property
+    def _drawn(self) -> I64:
+        """All rows, in the order in which samples take them."""
         numbers = np.arange(self.n_rows, dtype=np.uint64)
-        order = np.argsort(row_hash(hash_key(0, _PURPOSE), numbers), kind="stable")
-        return np.sort(order[:n_most]).astype(np.int64)
+        hashes = row_hash(hash_key(0, _PURPOSE), numbers)
+        return np.argsort(hashes, kind="stable").astype(np.int64)
 
     @property
     def explains(self) -> bool:

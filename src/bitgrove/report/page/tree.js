@@ -193,7 +193,7 @@ function paint(section, stage, nodes, { onPath, query, node: chosen, choose }) {
     const kinds = ["node", node.leaf === undefined ? "split" : "leaf", onPath.has(node.id) && "on", node.hit && "hit", node.id === chosen && "chosen"];
     const box = s("rect", { width: node.leaf === undefined ? BOX : 84, height: TALL, rx: 6 });
     if (node.leaf !== undefined) {
-      const part = Math.round(75 * Math.sqrt(Math.abs(node.value) / most)) + 5;
+      const part = Math.round(50 * Math.sqrt(Math.abs(node.value) / most)) + 5;
       box.style.fill = `color-mix(in oklab, var(${node.value >= 0 ? "--high" : "--low"}) ${part}%, var(--cell))`;
     }
     const name = node.leaf === undefined ? ruleText(section, node) : signed(node.value);
