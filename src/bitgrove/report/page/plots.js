@@ -35,7 +35,7 @@ function scale([low, high], [from, to]) {
 // A picture that draws itself anew whenever its width changes.
 //
 // options: label (what it shows, for screen readers), height (a number, or a function of the width),
-// x, y: { domain, label, format, ticks }, left, bottom. draw(frame) adds to frame.body and may fill
+// x, y: { domain, label, format, ticks, whole }, left, right. draw(frame) adds to frame.body and may fill
 // frame.targets with { x, y, lines }: what is said of the place nearest to the pointer.
 function plot(options, draw) {
   const holder = h("div", { class: "plot" });
@@ -82,7 +82,7 @@ function horizontal(axes, axis, box) {
   const map = scale(axis.domain, [box.left, box.right]);
   const format = axis.format || number;
   const ticks = axis.ticks || ticksOf(...axis.domain, Math.max(3, (box.right - box.left) / 90));
-  for (const tick of ticks) {
+  for (const tick of axis.whole ? ticks.filter(Number.isInteger) : ticks) {
     axes.append(
       s("line", { x1: map(tick), x2: map(tick), y1: box.top, y2: box.bottom }),
       s("text", { x: map(tick), y: box.bottom + 16, "text-anchor": "middle" }, format(tick)));
