@@ -23,12 +23,13 @@ FLOORS: list[tuple[str, ...]] = [
     ("distributed.comm", "distributed.messages"),  # what ranks say: sums are made of it
     ("arithmetic", "objectives", "callbacks"),
     ("params",),
+    ("provenance.fingerprint",),  # hashes columns; streams show it theirs as they pass by
     ("data",),
     ("provenance",),  # fingerprints of data, and the record that a model keeps of them
     ("model.tree",),
     ("constraints",),  # rules of features: for backends, models and trainings
     ("backends",),
-    ("model",),
+    ("model", "report"),
     ("distributed",),  # exchanges, agreement, ranks as threads, processes and GPUs
     ("training",),
     ("distributed.dask.training",),  # runs train() on the workers of a cluster

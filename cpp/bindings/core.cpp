@@ -28,4 +28,7 @@ NB_MODULE(_core, m) {
   init_leaves(m);
   init_forest(m);
   init_predict(m);
+  init_shap_forest(m);
+  init_shap(m);
+  init_interventional(m);
 }

@@ -50,5 +50,8 @@ void init_cuda(nb::module_& m);
 void init_leaves(nb::module_& m);
 void init_forest(nb::module_& m);
 void init_predict(nb::module_& m);
+void init_shap_forest(nb::module_& m);
+void init_shap(nb::module_& m);
+void init_interventional(nb::module_& m);
 
 }  // namespace bitgrove

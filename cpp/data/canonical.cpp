@@ -20,13 +20,21 @@ constexpr double MAX_BYTE = 254.0;                              // 255 is a miss
 constexpr uint8_t MISSING_BYTE = 255;
 constexpr int64_t CHECKED_TOGETHER = 64;  // values between two looks whether one did not fit
 
-// -0 becomes +0, every NaN the same one.
-template <class Real>
-void pick(const Column& column, int64_t begin, int64_t n, double* out) {
-  const Real* p = column.at<Real>(begin);
+// -0 becomes +0, every NaN the same one; bins are numbers.
+template <class Number>
+void pick_as(const Column& column, int64_t begin, int64_t n, double* out) {
+  const Number* p = column.at<Number>(begin);
   for (int64_t i = 0; i < n; ++i) {
-    const Real v = p[i * column.stride];
-    out[i] = v != v ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(v) + 0.0;
+    const double v = static_cast<double>(p[i * column.stride]);
+    out[i] = v != v ? std::numeric_limits<double>::quiet_NaN() : v + 0.0;
+  }
+}
+
+void pick(const Column& column, int64_t begin, int64_t n, double* out) {
+  switch (column.type) {
+    case ColumnType::FLOAT32: return pick_as<float>(column, begin, n, out);
+    case ColumnType::FLOAT64: return pick_as<double>(column, begin, n, out);
+    case ColumnType::BINS: return pick_as<uint8_t>(column, begin, n, out);
   }
 }
 
@@ -86,13 +94,8 @@ class CanonicalRows {
     if (static_cast<int64_t>(values.size()) < n_columns * n) values.resize(n_columns * n);
     for (int64_t begin = 0; begin < n; begin += PICKED_ROWS) {
       const int64_t count = begin + PICKED_ROWS < n ? PICKED_ROWS : n - begin;
-      for (int64_t f = 0; f < n_columns; ++f) {
-        double* to = values.data() + f * n + begin;
-        if (columns_[f].is_double)
-          pick<double>(columns_[f], first + begin, count, to);
-        else
-          pick<float>(columns_[f], first + begin, count, to);
-      }
+      for (int64_t f = 0; f < n_columns; ++f)
+        pick(columns_[f], first + begin, count, values.data() + f * n + begin);
     }
     uint8_t* end = start;
     for (int64_t f = 0; f < n_columns; ++f) end = write_column(values.data() + f * n, n, end);

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 import bitgrove
 from bitgrove.cli.demo import BITS, DemoRow, render, run_demo
-from bitgrove.cli.demo_data import HIGGS_FEATURES, make_higgs_like
+from bitgrove.cli.demo.data import HIGGS_FEATURES, make_higgs_like
 
 
 def test_higgs_like_has_the_shape_of_higgs():
@@ -56,6 +56,9 @@ def test_demo_writes_what_it_says(tmp_path, capsys):
     model_path = tmp_path / "out" / "model.bitgrove"
     assert str(model_path) in output.out
     assert (tmp_path / "out" / "bits.png").read_bytes().startswith(b"\x89PNG")
+    report = tmp_path / "out" / "report.html"
+    assert report.absolute().as_uri() in output.out
+    assert b'"kind":"thresholds"' in report.read_bytes()
     kept = next(row for row in rows if row.bits == 4)
     assert bitgrove.load(model_path).digest() == kept.digest
     assert bitgrove.load(model_path).feature_names == list(HIGGS_FEATURES)

@@ -17,7 +17,7 @@ from bitgrove import _core
 from bitgrove.data.levels import Levels
 from bitgrove.data.row_ids import RowRun, one_run
 from bitgrove.distributed import SoloComm, run_threads
-from bitgrove.provenance.fingerprint import RowHasher, block_rows, table_fingerprint
+from bitgrove.provenance.fingerprint import RowHasher, block_rows
 from cases import CASES
 
 VALUES = [0.0, -0.0, 1.0, 254.0, 255.0, 256.0, -1.0, 0.5, 0.1, 1e300, 1e-320, 2.0**-149, np.inf,
@@ -52,8 +52,10 @@ def plain_fingerprint(table: Any, levels: Any = ()) -> str:
     return whole.hexdigest()
 
 
-def fingerprint(table: Any, **how: Any) -> str:
-    return table_fingerprint(list(np.asarray(table).T), one_run(len(table)), SoloComm(), **how)
+def fingerprint(table: Any, n_threads: int = 1, levels: Any = None) -> str:
+    hasher = RowHasher(np.shape(table)[1], n_threads)
+    hasher.add_runs(list(np.asarray(table).T), one_run(len(table)))
+    return hasher.finish(SoloComm(), levels)
 
 
 @given(
@@ -127,7 +129,9 @@ def test_cuts_and_ranks_do_not_matter(cuts: list[int], n_ranks: int, random: Any
             runs.append(RowRun(begin, begin + last - first, first))
             begin += last - first
         rows = np.concatenate([np.zeros((0, 5)), *(table[a:b] for a, b in mine)])
-        return table_fingerprint(list(rows.T), runs, comm)
+        hasher = RowHasher(5)
+        hasher.add_runs(list(rows.T), runs)
+        return hasher.finish(comm)
 
     assert set(run_threads(n_ranks, rank)) == {fingerprint(table)}
 
@@ -139,6 +143,27 @@ def test_a_table_that_comes_in_batches() -> None:
         hasher.add(list(table[first : first + 999].T), first)
     assert len(hasher._pieces) == 1  # what is whole is hashed and forgotten
     assert hasher.finish(SoloComm()) == fingerprint(table)
+
+
+@pytest.mark.parametrize("name", ["regression weighted", "categories"])
+def test_streams_have_the_record_of_rows_in_memory(name: str) -> None:
+    case = CASES[name]()
+    params = {**case.params, "n_estimators": 1, "early_stopping_rounds": None, "n_jobs": 1}
+    weight = None if case.weight is None else np.where(np.arange(len(case.y)) % 7, case.weight, 0)
+    whole = bg.Dataset(case.X, case.y, weight=weight, **case.kinds)
+
+    def batches() -> Any:
+        for first in range(0, len(case.y), 333):
+            yield case.X[first : first + 333]
+
+    streamed = bg.Dataset.from_batches(batches, case.y, weight=weight, **case.kinds)
+    record = bg.train(params, whole).record
+    assert bg.train(params, streamed).record == record
+    assert bg.train({**params, "max_bin": 15}, streamed).record == record
+    assert bg.verify(bg.train(params, whole), streamed).verified
+    like = bg.Dataset.from_batches(batches, case.y, weight=weight, reference=whole, **case.kinds)
+    shared = bg.train(params, like).record
+    assert shared is not None and record is not None and shared.rows == record.rows
 
 
 def test_wrong_calls_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""The `bitgrove` command: train, predict, info, verify and demo.
+"""The `bitgrove` command: train, cv, predict, explain, info, report, verify and demo.
 
 This room owns the commands: it receives words, which options.py turns into
 settings, runs the command on Datasets and Models, and returns an exit code.
@@ -19,9 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.cli import files, tables
+from bitgrove.cli.explaining import run_explain
 from bitgrove.cli.failures import fail, printable
 from bitgrove.cli.options import parse
-from bitgrove.cli.training import categories_of_model, run_train
+from bitgrove.cli.reporting import run_report
+from bitgrove.cli.training import categories_of_model, run_cv, run_train
 from bitgrove.cli.verifying import run_verify
 from bitgrove.errors import DataError
 from bitgrove.estimators.answers import Labels, answers_of_model
@@ -166,8 +168,11 @@ def _info_text(facts: dict[str, Any], total_gain: float) -> str:
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": run_train,
+    "cv": run_cv,
     "predict": _predict,
+    "explain": run_explain,
     "info": _info,
+    "report": run_report,
     "verify": run_verify,
     "demo": _demo,
 }

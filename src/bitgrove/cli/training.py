@@ -6,10 +6,11 @@ Owns what other commands that train share with it: ranks, and files that are rea
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -96,6 +97,36 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
         _report_training(model, n_rows, valid_set, seconds, args.model)
 
 
+def run_cv(args: argparse.Namespace) -> None:
+    """`bitgrove cv`: what training on these rows is worth on rows that it has not seen."""
+    from bitgrove.training.cross_validation import cv
+
+    given = _given_parameters(args)
+    params = resolve(given)
+    _check_objective(args, params)
+    if args.out:
+        files.check_output(args.out, args.data, (".csv", ".tsv", ".parquet", ".pq"))
+    read = ShardReader(args, params, SoloComm(), in_memory=True)
+    dataset = read.dataset(args.data)
+    if read.classes is not None:
+        given = {**given, **read.objective.class_settings(len(read.classes))}
+    how = {name: getattr(args, name) for name in ("nfold", "stratified", "shuffle", "time_order")}
+    given["progress"] = _wants_progress(args, params)
+    found = cv(given, dataset, seed=params.random_state, **how)
+    print(f"data            {dataset.n_rows:,} rows, {dataset.n_features} features")
+    print(f"folds           {len(found.cvbooster)}")
+    best = found.best_iteration
+    print(f"iterations      {best or found.cvbooster[0].n_iterations}{' (best)' * bool(best)}")
+    for name, values in found.items():
+        if name.endswith("-mean"):
+            spread = found[name.removesuffix("-mean") + "-stdv"][-1]
+            print(f"{name.removesuffix('-mean'):<15} {values[-1]:.6g} +- {spread:.3g}")
+    if args.out:
+        numbers = np.arange(1, len(next(iter(found.values()))) + 1)
+        files.write_table({"iteration": numbers, **found}, args.out)
+        print(f"written to      {args.out}")
+
+
 def _checkpointing(args: argparse.Namespace, comm: Comm) -> dict[str, Any]:
     """--checkpoint: written while training, and where training goes on if it is there already."""
     from bitgrove.callbacks import checkpoint
@@ -109,7 +140,7 @@ def _checkpointing(args: argparse.Namespace, comm: Comm) -> dict[str, Any]:
     }
 
 
-def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
+def _check_objective(args: argparse.Namespace, params: TrainParams) -> None:
     if params.objective is None:
         *others, last = OBJECTIVES
         raise ParameterError(
@@ -121,6 +152,10 @@ def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
         raise ParameterError(
             f"--objective {ranking} and --group (the column of query ids) need each other"
         )
+
+
+def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
+    _check_objective(args, params)
     if args.init_model and args.checkpoint:
         raise ParameterError("--init_model and --checkpoint exclude each other")
     if params.early_stopping_rounds is not None and not args.valid:
@@ -132,6 +167,7 @@ class ShardReader:
 
     The first one, or the model that training goes on from, sets the classes; the first one says
     which columns are categories. features: their names; None: all columns that have no other role.
+    in_memory: whole, where Parquet files would be read in batches.
     """
 
     def __init__(
@@ -141,46 +177,82 @@ class ShardReader:
         comm: Comm,
         init_model: Model | None = None,
         features: list[str] | None = None,
+        in_memory: bool = False,
     ) -> None:
         self.args, self.comm, self.features = args, comm, features
+        self.in_memory = in_memory
         assert params.objective is not None
         self.objective = OBJECTIVES[params.objective].from_settings(vars(params))
         self.classes = None if init_model is None else init_model.class_labels()
         self.known = {} if init_model is None else categories_of_model(init_model)
         self.text = frozenset(name for name, is_text in self.known.items() if is_text)
         self.categories: list[str] | None = None
+        self.by_type: frozenset[str] = frozenset()  # columns of text that nobody listed
 
     def dataset(self, patterns: Sequence[str]) -> Dataset:
         args, comm = self.args, self.comm
-        table, names = self._table(patterns)
+        how = files.Reading(args.delimiter, (comm.rank, comm.size), args.group, self.text)
+        # Categories of a model to go on from are looked up in rows that are all in memory.
+        whole = self.in_memory or bool(self.known)
+        found = None if whole else files.parquet_rows(patterns, how)
+        if found is None:
+            table, names = self._table(patterns, how)
+            target = args.label or _only_other(table, [*names, args.weight, args.group])
+            features = tables.feature_table(table, names, self.categories or ())
+            return self._dataset(table, target, features)
+        rows, head = found
+        head, names = self._columns(sharded_files.shared_columns(head, comm))
+        target = args.label or _only_other(head, [*names, args.weight, args.group])
+        roles = [name for name in (target, args.weight, args.group) if name is not None]
+        categories = self.categories or ()
+
+        def batches() -> Iterator[Any]:
+            for table in itertools.chain([head], rows.batches(names)):
+                yield tables.feature_table(table, names, categories)
+
+        made = self._dataset(rows.read(roles), target, batches)
+        for f, levels in made.levels.items():
+            if names[f] in self.by_type:
+                tables.check_no_slip(levels.values.tolist(), names[f])
+        return made
+
+    def _dataset(self, table: Any, target: str, features: Any) -> Dataset:
+        """features: a table, or a function that makes batches of it; target: the label's column."""
+        args = self.args
         if args.group:
-            sharded_files.check_query_borders(table, args.group, comm)
-        target = args.label or _only_other(table, [*names, args.weight, args.group])
+            sharded_files.check_query_borders(table, args.group, self.comm)
         label, self.classes = self._labels(table, target)
-        if self.categories is None:
-            listed = [*_listed_categories(table, names, args), *self.known]
-            self.categories = tables.categories_of(table, names, listed)
-        return Dataset(
-            tables.feature_table(table, names, self.categories),
+        return (Dataset.from_batches if callable(features) else Dataset)(
+            features,
             label,
             weight=tables.numbers(table, args.weight) if args.weight else None,
             group=tables.group_sizes(table, args.group) if args.group else None,
             categorical_feature=self.categories,
         )
 
-    def _table(self, patterns: Sequence[str]) -> tuple[Any, list[str]]:
+    def _feature_names(self, table: Any) -> list[str]:
+        return _feature_names(table, self.args) if self.features is None else self.features
+
+    def _columns(self, table: Any) -> tuple[Any, list[str]]:
+        """The table and the names of its features; categories are set by the first one."""
+        names = self._feature_names(table)
+        if self.categories is None:
+            listed = [*_listed_categories(table, names, self.args), *self.known]
+            self.categories = tables.categories_of(table, names, listed)
+            self.by_type = (files.text_columns(table) & set(names)) - set(listed)
+        return table, names
+
+    def _table(self, patterns: Sequence[str], how: files.Reading) -> tuple[Any, list[str]]:
         """The table and the names of its features; what is text on one rank is text on all."""
-        args, comm = self.args, self.comm
-        how = files.Reading(args.delimiter, (comm.rank, comm.size), args.group, self.text)
-        table = sharded_files.shared_columns(files.read_table(patterns, how), comm)
-        names = _feature_names(table, args) if self.features is None else self.features
+        table = sharded_files.shared_columns(files.read_table(patterns, how), self.comm)
+        names = self._feature_names(table)
         if self.categories is None:
             mine = self.text | (files.text_columns(table) & set(names))
-            self.text = sharded_files.shared_names(mine, comm)
+            self.text = sharded_files.shared_names(mine, self.comm)
             if self.text != mine:
                 again = files.read_table(patterns, replace(how, text=self.text))
                 table = again.select(table.column_names)
-        return table, names
+        return self._columns(table)
 
     def _labels(self, table: Any, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """(labels as numbers, classes or None if the objective has none)."""

@@ -19,7 +19,7 @@ from bitgrove.estimators.answers import (
     weigh_classes,
 )
 from bitgrove.estimators.base import Estimator
-from bitgrove.estimators.fitted import Array
+from bitgrove.estimators.fitted import Array, is_prediction
 from bitgrove.model.model import Model
 from bitgrove.objectives import Custom, Objective
 from bitgrove.params import Parameter
@@ -60,11 +60,13 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def predict(self, X: Any, *, raw_score: bool = False, **how: Any) -> Array:
         """The most probable class of each row; of several labels, which of them hold.
 
-        The keywords are those of `Model.predict`: with `raw_score` or `pred_leaf` it returns scores
-        or leaves; `num_iteration` and `start_iteration` choose iterations.
+        The keywords are those of `Model.predict`: with `raw_score`, `pred_leaf` or `pred_contrib`
+        it returns scores, leaves or contributions; `num_iteration` and `start_iteration` choose
+        iterations.
         """
         scores = self._predict(X, raw_score=True, **how)
-        return scores if raw_score or how.get("pred_leaf") else self._answers.chosen(scores)
+        wanted = is_prediction(how) and not raw_score
+        return self._answers.chosen(scores) if wanted else scores
 
     def predict_proba(self, X: Any, **how: Any) -> Array:
         """(n_rows, n_classes) probabilities, in the order of `classes_`; keywords as in predict.
@@ -77,11 +79,8 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
                 "probabilities; apply your own link to predict(X, raw_score=True)"
             )
         found = self._predict(X, **how)
-        return (
-            found
-            if how.get("raw_score") or how.get("pred_leaf")
-            else self._answers.probabilities(found)
-        )
+        wanted = is_prediction(how) and not how.get("raw_score")
+        return self._answers.probabilities(found) if wanted else found
 
     def decision_function(self, X: Any) -> Array:
         """Raw scores: (n_rows,), above 0 for `classes_[1]`; a column for each class beyond two, or

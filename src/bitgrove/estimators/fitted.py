@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
 from bitgrove.data.tables import collected
 from bitgrove.errors import ParameterError
@@ -36,6 +37,20 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
 
     importance_type: str
     n_jobs: int | None
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and below it the model once there is one."""
+        return str(super()._repr_html_inner()) + self._summary()
+
+    def _repr_mimebundle_(self, **how: Any) -> dict[str, str]:
+        found: dict[str, str] = super()._repr_mimebundle_(**how)
+        if "text/html" in found:
+            found["text/html"] += self._summary()
+        return found
+
+    def _summary(self) -> str:
+        model = getattr(self, "model_", None)
+        return "" if model is None else str(model._repr_html_())
 
     @classmethod
     def takes(cls, objective: type[Objective]) -> bool:
@@ -67,6 +82,16 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         """Write the model file; `from_model` and `bitgrove.load` read it."""
         check_is_fitted(self)
         self.model_.save(path)
+
+    def report(self, path: PathLike, X: Any = None, y: Any = None, **more: Any) -> None:
+        """Write an HTML page about the model, and about its predictions for X, whose truth is y.
+
+        The keywords are those of `Model.report`."""
+        check_is_fitted(self)
+        if X is not None and not isinstance(X, Dataset):
+            X = self._table(X, self._known_categories(), reset=False)
+        # An estimator keeps its curves when it is pickled, a model does not.
+        self.model_.report(path, X, y, **{"evals_result": self.evals_result_, **more})
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """What `predict` says after each iteration."""
@@ -112,7 +137,7 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """Each feature's share of the total gain, or of the splits; see `importance_type`."""
+        """Each feature's share of the total, of gain, splits or cover; see `importance_type`."""
         check_is_fitted(self)
         importance = self.model_.feature_importance(self.importance_type)
         total = importance.sum()
@@ -137,6 +162,11 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def is_prediction(how: Mapping[str, Any]) -> bool:
+    """Whether keywords of Model.predict ask for predictions, not for leaves or contributions."""
+    return not any(how.get(f"pred_{what}") for what in ("leaf", "contrib", "interactions"))
 
 
 def _holds_categories(X: Any, listed: Any) -> bool:

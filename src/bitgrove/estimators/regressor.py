@@ -36,8 +36,9 @@ class BitGroveRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     def predict(self, X: Any, **how: Any) -> Array:
         """The predicted value of each row.
 
-        The keywords are those of `Model.predict`: with `raw_score` or `pred_leaf` it returns scores
-        or leaves; `num_iteration` and `start_iteration` choose iterations.
+        The keywords are those of `Model.predict`: with `raw_score`, `pred_leaf` or `pred_contrib`
+        it returns scores, leaves or contributions; `num_iteration` and `start_iteration` choose
+        iterations.
         """
         return self._predict(X, **how)
 

@@ -20,8 +20,9 @@ from bitgrove.params.resolve import own_names
 
 _IMPORTANCE_TYPE = Parameter(
     "importance_type", "choice", "gain",
-    "What `feature_importances_` measures: the total gain of a feature's splits, or their number.",
-    "Estimators", choices=("gain", "split"),
+    "What `feature_importances_` measures: the total gain of a feature's splits, their number, or "
+    "the training rows that they divided ('cover').",
+    "Estimators", choices=("gain", "split", "cover"),
 )  # fmt: skip
 _WARM_START = Parameter(
     "warm_start", "bool", False,

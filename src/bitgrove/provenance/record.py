@@ -18,7 +18,7 @@ from bitgrove.data.dataset import Dataset
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import ModelFormatError
-from bitgrove.provenance.fingerprint import rows_of_queries, table_fingerprint
+from bitgrove.provenance.fingerprint import ROWS, RowHasher, rows_of_queries
 from bitgrove.version import __version__
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 _VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")
-_ROWS = "rows"  # where a Dataset keeps the fingerprint of its rows
 
 
 @dataclass(frozen=True)
@@ -105,15 +104,16 @@ def record_of(
     for name, values in given.items():
         if values is not None:
             columns = [values] if values.ndim == 1 else list(values.T)
-            found[name] = table_fingerprint(columns, runs, comm, n_threads=n_threads)
+            hasher = RowHasher(len(columns), n_threads)
+            hasher.add_runs(columns, runs)
+            found[name] = hasher.finish(comm)
     return TrainingRecord(**found)
 
 
 def _rows_fingerprint(dataset: Dataset, runs: RowRuns, comm: Comm, n_threads: int) -> str:
     """Kept beside the bins of a Dataset, which belong to the same values; not that of a shard."""
     kept = dataset.binned if comm.size == 1 else {}
-    if _ROWS not in kept:
-        kept[_ROWS] = table_fingerprint(
-            dataset.columns, runs, comm, levels=dataset.levels, n_threads=n_threads
-        )
-    return str(kept[_ROWS])
+    if ROWS not in kept:
+        hasher = dataset.row_hasher(runs, n_threads)
+        kept[ROWS] = hasher.finish(comm, dataset.levels, dataset.edges)
+    return str(kept[ROWS])

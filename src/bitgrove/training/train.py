@@ -117,7 +117,7 @@ def train(
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
         info.seconds["bin"] = binned - started - info.seconds["fingerprint"]
-        info.seconds["train"] = time.perf_counter() - binned
+        info.seconds |= _stages(binned, evaluator)
         booster.guards.finish(info.rounding_noise)
         model = booster.model(state.best_iteration)
         check_same_model(comm, model)
@@ -128,6 +128,12 @@ def train(
         model = work()
     give_back_memory()  # the booster, which held it, is gone by now
     return model
+
+
+def _stages(binned: float, evaluator: Evaluator) -> dict[str, float]:
+    """Seconds since the rows were binned."""
+    growing = {"train": time.perf_counter() - binned - evaluator.seconds}
+    return {**growing, "evaluate": evaluator.seconds} if evaluator.sets else growing
 
 
 def _run(
@@ -148,9 +154,8 @@ def _run(
         for iteration in range(first, total):
             state.repeated = iteration < len(grown)
             known = grown[iteration] if state.repeated else None
-            for change in booster.boost(iteration) if known is None else booster.repeat(known):
-                evaluator.add(change)
-            state.iteration, state.evaluations = iteration + 1, evaluator.evaluate()
+            changes = booster.boost(iteration) if known is None else booster.repeat(known)
+            state.iteration, state.evaluations = iteration + 1, evaluator.after(changes)
             # Every callback sees every iteration, also the one another callback stops at.
             answers = [callback(state) for callback in callbacks]
             booster.boosting.check_best(state.best_iteration)
@@ -194,7 +199,7 @@ def _say_what_was_trained(booster: Booster, model: Model) -> None:
     if params.verbosity >= 1:
         seconds = sum(info.seconds.values())
         print(f"{booster.n_total} rows, {model!r} in {seconds:.3g} s", file=sys.stderr)
-    if not any(tree.n_splits for tree in model.trees):
+    if params.verbosity >= 0 and not any(tree.n_splits for tree in model.trees):
         least = params.min_child_samples
         reason = f"a leaf needs min_child_samples={least} rows, and there are {booster.n_total}"
         if booster.n_total >= 2 * least:
