@@ -24,7 +24,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("arithmetic", "objectives", "callbacks"),
     ("params",),
     ("provenance.fingerprint",),  # hashes columns; streams show it theirs as they pass by
-    ("data",),
+    ("data", "provenance.hashing"),
     ("provenance",),  # fingerprints of data, and the record that a model keeps of them
     ("model.tree",),
     ("constraints",),  # rules of features: for backends, models and trainings

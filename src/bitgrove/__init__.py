@@ -15,6 +15,7 @@ from bitgrove.callbacks import (
     record_evaluation,
     reset_parameter,
 )
+from bitgrove.data.binned.dataset import open_dataset
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
@@ -25,6 +26,7 @@ from bitgrove.errors import (
     ParameterError,
     TrainingError,
 )
+from bitgrove.model.exchange import import_model
 from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.cross_validation import CVResult, cv
@@ -55,8 +57,10 @@ __all__ = [
     "checkpoint",
     "cv",
     "early_stopping",
+    "import_model",
     "load",
     "log_evaluation",
+    "open_dataset",
     "progress_bar",
     "record_evaluation",
     "reset_parameter",

@@ -13,6 +13,7 @@ import importlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from bitgrove.errors import ParameterError
@@ -32,7 +33,10 @@ def spelled_out(argv: Sequence[str], commands: Mapping[str, argparse.ArgumentPar
     if parser is None or "--config" not in parser._option_string_actions:
         return words
     known = {name.lstrip("-").replace("-", "_") for name in parser._option_string_actions}
-    rest = [option for word in words[1:] for option in _as_option(word, known)]
+    rest: list[str] = []
+    for before, word in pairwise(words):
+        is_value = _takes_one(parser, before)
+        rest.append(word if is_value else _as_option(word, known))
     path, rest = _without_config(rest)
     if path is None:
         return [words[0], *rest]
@@ -40,13 +44,19 @@ def spelled_out(argv: Sequence[str], commands: Mapping[str, argparse.ArgumentPar
     return [words[0], *_options_of(path, given, known), *rest]
 
 
-def _as_option(word: str, known: set[str]) -> list[str]:
+def _takes_one(parser: argparse.ArgumentParser, word: str) -> bool:
+    """Whether the next word is the value of this one, such as after --param."""
+    action = parser._option_string_actions.get(word)
+    return action is not None and action.nargs is None
+
+
+def _as_option(word: str, known: set[str]) -> str:
     """key=value as --key=value, if there is such an option; a file may have such a name, too."""
     pair = _PAIR.fullmatch(word)
     if pair is None:
-        return [word]
+        return word
     name = _option_name(pair[1])
-    return [f"--{name}={pair[2]}"] if name in known else [word]
+    return f"--{name}={pair[2]}" if name in known else word
 
 
 def _option_name(key: str) -> str:

@@ -1,4 +1,4 @@
-"""The `bitgrove` command: train, cv, predict, explain, info, report, verify and demo.
+"""The `bitgrove` command: train, cv, predict, explain, info, convert, report, verify and demo.
 
 This room owns the commands: it receives words, which options.py turns into
 settings, runs the command on Datasets and Models, and returns an exit code.
@@ -109,6 +109,15 @@ def _info(args: argparse.Namespace) -> None:
     print(json.dumps(facts, indent=2) if args.json else _info_text(facts, float(gain.sum())))
 
 
+def _convert(args: argparse.Namespace) -> None:
+    from bitgrove.model.exchange import export_model, import_model
+
+    files.check_output(args.out, [args.model])
+    model = import_model(args.model)
+    export_model(model, args.out, args.format, raw_score=args.raw)
+    print(f"{args.model}: {model!r} written to {args.out}")
+
+
 def _demo(args: argparse.Namespace) -> None:
     from bitgrove.cli.demo import run_demo
 
@@ -172,6 +181,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "predict": _predict,
     "explain": run_explain,
     "info": _info,
+    "convert": _convert,
     "report": run_report,
     "verify": run_verify,
     "demo": _demo,

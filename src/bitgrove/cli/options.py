@@ -55,18 +55,24 @@ examples:
   bitgrove explain --model flights.bitgrove --data new.csv
   bitgrove explain --model price.bitgrove --data new.parquet --keep id --out contributions.parquet
 """
-_VERIFY_EXAMPLES = """\
+_CONVERT_EXAMPLES = """\
 examples:
-  bitgrove verify price.bitgrove --data train.parquet
-  bitgrove verify flights.bitgrove --data 'part-*.csv' --label delayed --weight n_seen --json
-  mpiexec -n 4 bitgrove verify price.bitgrove --data 'part-*.parquet' --label price
-exit codes: 0 the same model, 3 another one, 2 the input cannot be used
+  bitgrove convert price.bitgrove price.onnx
+  bitgrove convert price.bitgrove price.txt --format lightgbm
+  bitgrove convert old_xgboost.json price.bitgrove
 """
 _REPORT_EXAMPLES = """\
 examples:
   bitgrove report flights.bitgrove --data valid.csv --label delayed --out report.html
   bitgrove report web.bitgrove --data test.parquet --label grade --group query --out web.html
   bitgrove report flights.bitgrove --out model.html
+"""
+_VERIFY_EXAMPLES = """\
+examples:
+  bitgrove verify price.bitgrove --data train.parquet
+  bitgrove verify flights.bitgrove --data 'part-*.csv' --label delayed --weight n_seen --json
+  mpiexec -n 4 bitgrove verify price.bitgrove --data 'part-*.parquet' --label price
+exit codes: 0 the same model, 3 another one, 2 the input cannot be used
 """
 _DEMO_EXAMPLES = """\
 examples:
@@ -125,8 +131,11 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
         "predict": command("predict", "Predict rows of CSV or Parquet files.", _PREDICT_EXAMPLES),
         "info": command("info", "Describe a model file.", _INFO_EXAMPLES),
         "explain": command("explain", "What each feature adds to each score.", _EXPLAIN_EXAMPLES),
-        "verify": command("verify", "Train again and compare with a model file.", _VERIFY_EXAMPLES),
+        "convert": command(
+            "convert", "Turn a model into one of another library, or back.", _CONVERT_EXAMPLES
+        ),
         "report": command("report", "Write an HTML page about a model.", _REPORT_EXAMPLES),
+        "verify": command("verify", "Train again and compare with a model file.", _VERIFY_EXAMPLES),
         "demo": command("demo", "Compare full precision with 5 to 2 bits.", _DEMO_EXAMPLES),
     }
     add_train_options(made["train"])
@@ -134,8 +143,9 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
     _add_predict_options(made["predict"])
     _add_explain_options(made["explain"])
     _add_info_options(made["info"])
-    _add_verify_options(made["verify"])
+    _add_convert_options(made["convert"])
     _add_report_options(made["report"])
+    _add_verify_options(made["verify"])
     _add_demo_options(made["demo"])
     return parser, made
 
@@ -203,6 +213,21 @@ def _add_info_options(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
     parser.add_argument("--top", metavar="INT", type=integer(0), default=10,
                         help="how many features to list, e.g. --top 5 (default: 10)")  # fmt: skip
+
+
+def _add_convert_options(parser: Parser) -> None:
+    parser.add_argument(
+        "model", metavar="IN",
+        help="a model of bitgrove, LightGBM (text) or XGBoost (JSON, UBJSON); the file tells which",
+    )  # fmt: skip
+    parser.add_argument("out", metavar="OUT", help="the file to write, e.g. price.onnx")
+    parser.add_argument(
+        "--format", metavar="NAME",
+        help="bitgrove, lightgbm, xgboost, onnx or c (default: what the name of OUT ends in: "
+        ".bitgrove, .txt, .json or .ubj, .onnx, .c), e.g. --format xgboost",
+    )  # fmt: skip
+    parser.add_argument("--raw", action="store_true",
+                        help="write a model that predicts the scores before the link")  # fmt: skip
 
 
 def _add_report_options(parser: Parser) -> None:

@@ -197,31 +197,28 @@ class ShardReader:
         found = None if whole else files.parquet_rows(patterns, how)
         if found is None:
             table, names = self._table(patterns, how)
-            target = args.label or _only_other(table, [*names, args.weight, args.group])
-            features = tables.feature_table(table, names, self.categories or ())
-            return self._dataset(table, target, features)
+            return self._dataset(table, tables.feature_table(table, names, self.categories or ()))
         rows, head = found
         head, names = self._columns(sharded_files.shared_columns(head, comm))
-        target = args.label or _only_other(head, [*names, args.weight, args.group])
-        roles = [name for name in (target, args.weight, args.group) if name is not None]
+        roles = [name for name in (self.label, args.weight, args.group) if name is not None]
         categories = self.categories or ()
 
         def batches() -> Iterator[Any]:
             for table in itertools.chain([head], rows.batches(names)):
                 yield tables.feature_table(table, names, categories)
 
-        made = self._dataset(rows.read(roles), target, batches)
+        made = self._dataset(rows.read(roles), batches)
         for f, levels in made.levels.items():
             if names[f] in self.by_type:
                 tables.check_no_slip(levels.values.tolist(), names[f])
         return made
 
-    def _dataset(self, table: Any, target: str, features: Any) -> Dataset:
-        """features: a table, or a function that makes batches of it; target: the label's column."""
+    def _dataset(self, table: Any, features: Any) -> Dataset:
+        """features: a table, or a function that makes batches of it."""
         args = self.args
         if args.group:
             sharded_files.check_query_borders(table, args.group, self.comm)
-        label, self.classes = self._labels(table, target)
+        label, self.classes = self._labels(table, self.label)
         return (Dataset.from_batches if callable(features) else Dataset)(
             features,
             label,
@@ -230,14 +227,15 @@ class ShardReader:
             categorical_feature=self.categories,
         )
 
-    def _feature_names(self, table: Any) -> list[str]:
+    def _names(self, table: Any) -> list[str]:
         return _feature_names(table, self.args) if self.features is None else self.features
 
     def _columns(self, table: Any) -> tuple[Any, list[str]]:
         """The table and the names of its features; categories are set by the first one."""
-        names = self._feature_names(table)
+        names, args = self._names(table), self.args
+        self.label = args.label or _only_other(table, [*names, args.weight, args.group])
         if self.categories is None:
-            listed = [*_listed_categories(table, names, self.args), *self.known]
+            listed = [*_listed_categories(table, names, args), *self.known]
             self.categories = tables.categories_of(table, names, listed)
             self.by_type = (files.text_columns(table) & set(names)) - set(listed)
         return table, names
@@ -245,7 +243,7 @@ class ShardReader:
     def _table(self, patterns: Sequence[str], how: files.Reading) -> tuple[Any, list[str]]:
         """The table and the names of its features; what is text on one rank is text on all."""
         table = sharded_files.shared_columns(files.read_table(patterns, how), self.comm)
-        names = self._feature_names(table)
+        names = self._names(table)
         if self.categories is None:
             mine = self.text | (files.text_columns(table) & set(names))
             self.text = sharded_files.shared_names(mine, self.comm)

@@ -23,7 +23,7 @@ from bitgrove.data.given_values import (
     checked_scores,
     checked_weight,
 )
-from bitgrove.data.levels import Codes, Levels, code_numbers, missing_code, recoded, union
+from bitgrove.data.levels import Codes, Levels, missing_code, recoded, union
 from bitgrove.data.tables import (
     MAX_ROWS,
     Column,
@@ -35,26 +35,26 @@ from bitgrove.data.tables import (
     to_columns,
 )
 from bitgrove.errors import DataError, Problems
-from bitgrove.provenance.fingerprint import RowHasher
+from bitgrove.provenance.hashing import Fingerprinted
 
 if TYPE_CHECKING:
-    from bitgrove.data.binning import BinMapper
+    from bitgrove.data.binning import BinMapper, Binning
     from bitgrove.data.encoder import Encoder
     from bitgrove.data.row_ids import RowRuns
     from bitgrove.distributed.comm import Comm
+    from bitgrove.machine.files import PathLike
     from bitgrove.params import TrainParams
 
-_SENT_ROWS = 1 << 18  # of a GPU's table that are on the host at a time
+Edges = NDArray[np.float64]
 
 
-class Dataset:
+class Dataset(Fingerprinted):
     """A table with labels, ready to be binned by train().
 
     Parameters
     ----------
     X : table of shape (n_rows, n_features)
-        Numbers, and in data frames also text and categories. NaN and nulls are missing values. A
-        rank's shard may have no rows.
+        Numbers, in data frames also text and categories; NaN is missing. A shard may have no rows.
     label : array, optional
         One number per row, or several columns of them.
     weight : array, optional
@@ -121,20 +121,20 @@ class Dataset:
     def _settle(self, reference: Dataset | None) -> None:
         """What every Dataset has, however it was made.
 
-        edges: of columns that hold bins (uint8) instead of values.
+        edges: of columns that hold bins (uint8) instead of values; binning: how a file got them.
         """
+        self.binning: Binning | None = None
         self.reference = reference
         self.pieces: list[tuple[int, int]] | None = None
         self.binned: dict[Any, Any] = {}
-        self.edges: Mapping[int, NDArray[np.float64]] = {}
+        self.edges: Mapping[int, Edges] = {}
 
     @staticmethod
     def from_batches(make_batches: Any, label: Any = None, **parts: Any) -> Dataset:
         """A Dataset of rows that are never in memory together; see docs/streams.md.
 
         make_batches: a function that returns a fresh iterator over batches each time it is called:
-        tables of any kind that Dataset takes, or tuples (X, label, weight, group), or dicts of
-        Dataset's arguments. It is called once now and again when the bins are made.
+        tables of any kind, tuples (X, label, weight, group), or dicts of Dataset's arguments.
         label, weight, group, qid, init_score: of all rows, or (not group) the name of the column
         that holds them. feature_names, categorical_feature, reference: as of a Dataset.
         """
@@ -146,9 +146,8 @@ class Dataset:
     def from_parquet(paths: Any, label: Any = None, **parts: Any) -> Dataset:
         """A Dataset of Parquet files, read in batches; see docs/streams.md.
 
-        paths: a file, a pattern such as "parts-*.parquet" (in the order of the names), or a list.
-        label, weight, group: names of columns; group holds a query id for each row.
-        ignore: columns that are no features. categorical_feature, reference: as of a Dataset.
+        paths: a file, a pattern such as "parts-*.parquet", or a list of them. label, weight, group:
+        names of columns; group holds a query id for each row. ignore: columns that are no features.
         """
         from bitgrove.data.streams.parquet import from_parquet
 
@@ -269,30 +268,50 @@ class Dataset:
 
     def in_bins(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Dataset:
         """The rows as a training with these parameters bins them: in memory they stay values."""
+        if self.binning is not None:
+            self.binning.check(params)
         return self
 
-    def row_hasher(self, runs: RowRuns, n_threads: int) -> RowHasher:
-        """A hasher that has seen all values; of categories the codes, of bins their numbers."""
-        hasher = RowHasher(self.n_features, n_threads)
-        step = MAX_ROWS if self.device == "cpu" else _SENT_ROWS
-        parts = [(run, begin) for run in runs for begin in range(run.begin, run.end, step)]
-        for run, begin in parts:
-            rows = slice(begin, min(begin + step, run.end))
-            columns = [on_host(take_rows(column, rows)) for column in self.columns]
-            for f, levels in self.levels.items():
-                columns[f] = code_numbers(columns[f], levels)
-            hasher.add(columns, run.first + begin - run.begin)
-        return hasher
+    def host_edges(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Mapping[int, Edges]:
+        """The edges that a training with these parameters finds for the columns of numbers."""
+        if self.binning is not None:
+            self.binning.check(params)
+            return self.edges
+        from bitgrove.data.binned.tables import number_edges
+
+        return number_edges(self.as_columns(), params, runs, comm)
+
+    def with_edges(self, edges: Mapping[int, Edges], n_jobs: int | None) -> Dataset:
+        """The same rows: numbers as bins of these edges, categories as unsigned codes."""
+        if self.binning is not None:
+            self._check_edges(edges)
+            return self
+        from bitgrove.data.binned.tables import as_bins
+
+        return self.of_columns(as_bins(self.as_columns(), edges, n_jobs), edges)
+
+    def save(self, path: PathLike, params: Mapping[str, Any] | None = None) -> None:
+        """Writes the rows as bins, for `bitgrove.open_dataset`; see docs/streams.md.
+
+        params: those of the training, of which `max_bin`, `bin_sample_rows` and `random_state`
+        decide about bins. They are those of the reference, where there is one.
+        """
+        from bitgrove.data.binned.dataset import save_dataset
+
+        save_dataset(self, path, params)
 
     def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
         """The columns that a model's trees see, as values or as the bins of a training set."""
+        self._check_edges({f: mapper.edges_of(f) for f in self.edges if f not in encoder.levels})
+        return encoder.encode(self.columns, self.levels, self.feature_names)
+
+    def _check_edges(self, wanted: Mapping[int, Edges]) -> None:
         for f, edges in self.edges.items():
-            if f in encoder.levels or not np.array_equal(edges, mapper.edges_of(f)):
+            if f not in wanted or not np.array_equal(edges, wanted[f]):
                 raise DataError(
                     f"column {self.feature_names[f]!r} was binned with other edges than those of "
                     "the training set: bin it with reference=, or keep its values"
                 )
-        return encoder.encode(self.columns, self.levels, self.feature_names)
 
     def is_missing(self, feature: int) -> bool:
         """Whether no row has a value: such a column may be one of numbers or of levels."""
@@ -322,7 +341,7 @@ class Dataset:
         return other
 
     @staticmethod
-    def of_columns(made: Columns, edges: Mapping[int, NDArray[np.float64]]) -> Dataset:
+    def of_columns(made: Columns, edges: Mapping[int, Edges]) -> Dataset:
         """Columns as they are: float32, float64, codes, or the bins of these edges."""
         dataset = object.__new__(Dataset)
         dataset._settle(None)

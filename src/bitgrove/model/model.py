@@ -33,6 +33,7 @@ from bitgrove.model.checks import (
 )
 from bitgrove.model.explain.methods import Explains
 from bitgrove.model.explain.values import make_shap_forest
+from bitgrove.model.exporting import Exportable
 from bitgrove.model.predict import (
     add_scores,
     as_int,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
 
 
-class Model(Explains, OtherNames, Reported):
+class Model(Explains, Exportable, OtherNames, Reported):
     """A forest and all that is needed to predict with it; made by `train` and by `load`.
 
     `trees[iteration * n_outputs + output]` adds to one output; `base_score` is where each starts.
@@ -232,7 +233,8 @@ class Model(Explains, OtherNames, Reported):
         part = self._copy()
         part.trees = self.trees[start * self.n_outputs : max(start, stop) * self.n_outputs]
         part.best_iteration = part.record = None  # no training ends with it
-        part._forest, part._shap_forest, part._device_forests = None, None, {}
+        part._forest = part._shap_forest = None
+        part._device_forests = {}
         return part
 
     def truncate(self, num_iteration: int | None = None) -> Model:

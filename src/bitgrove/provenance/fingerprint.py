@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from bitgrove.distributed.comm import Comm
 
 BLOCK_VALUES = 1 << 16
-ROWS = "rows"  # where a Dataset keeps the fingerprint of its rows, beside their bins
 _DIGEST = hashlib.sha256().digest_size
 
 F64 = NDArray[np.float64]

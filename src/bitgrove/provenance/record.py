@@ -18,7 +18,7 @@ from bitgrove.data.dataset import Dataset
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import ModelFormatError
-from bitgrove.provenance.fingerprint import ROWS, RowHasher, rows_of_queries
+from bitgrove.provenance.fingerprint import RowHasher, rows_of_queries
 from bitgrove.version import __version__
 
 if TYPE_CHECKING:
@@ -97,10 +97,10 @@ def record_of(
         "init_scores": dataset.init_score,
     }
     found: dict[str, Any] = {"init_model": init_model}
-    found["rows"] = _rows_fingerprint(dataset, runs, comm, n_threads)
+    found["rows"] = dataset.fingerprint(runs, comm, n_threads)
     if bins_of is not None:
         whole = one_run(bins_of.n_rows)
-        found["reference"] = _rows_fingerprint(bins_of, whole, SoloComm(), n_threads)
+        found["reference"] = bins_of.fingerprint(whole, SoloComm(), n_threads)
     for name, values in given.items():
         if values is not None:
             columns = [values] if values.ndim == 1 else list(values.T)
@@ -108,12 +108,3 @@ def record_of(
             hasher.add_runs(columns, runs)
             found[name] = hasher.finish(comm)
     return TrainingRecord(**found)
-
-
-def _rows_fingerprint(dataset: Dataset, runs: RowRuns, comm: Comm, n_threads: int) -> str:
-    """Kept beside the bins of a Dataset, which belong to the same values; not that of a shard."""
-    kept = dataset.binned if comm.size == 1 else {}
-    if ROWS not in kept:
-        hasher = dataset.row_hasher(runs, n_threads)
-        kept[ROWS] = hasher.finish(comm, dataset.levels, dataset.edges)
-    return str(kept[ROWS])

@@ -117,7 +117,7 @@ def train(
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
         info.seconds["bin"] = binned - started - info.seconds["fingerprint"]
-        info.seconds |= _stages(binned, evaluator)
+        info.seconds.update(_stages(binned, evaluator))
         booster.guards.finish(info.rounding_noise)
         model = booster.model(state.best_iteration)
         check_same_model(comm, model)

@@ -7,13 +7,15 @@ are made in another one, when a training says how. They are those of the same ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges
-from bitgrove.data.binning import BinMapper, Known, shared_edges
+from bitgrove.data.binned.tables import BinTable
+from bitgrove.data.binning import BinMapper, shared_edges
 from bitgrove.data.categories import choice_of
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.encoder import Encoder
@@ -33,8 +35,6 @@ from bitgrove.provenance.fingerprint import RowHasher
 
 Array = NDArray[Any]
 _PARTS = ("label", "weight", "group", "qid", "init_score")
-# What decides about bins.
-BINNING = ("max_bin", "bin_sample_rows", "random_state", "max_cat_levels")
 _DEFAULTS = resolve()
 _SETTINGS = ("feature_names", "feature_name", "categorical_feature", "reference")
 
@@ -75,6 +75,7 @@ class StreamedDataset(Dataset):
         self._no_values = found.no_values
         self._sample: RowSample | None = found.sample
         self._hasher: RowHasher | None = None  # of the values that the last pass wrote as bins
+        self._first_id = 0  # of the first row, among the rows of all ranks
         self.feature_names, self.levels = names, found.levels
         awaited: Any = AwaitedColumn(found.n_rows)
         self.columns = [found.codes.get(f, awaited) for f in range(len(names))]
@@ -124,45 +125,39 @@ class StreamedDataset(Dataset):
             yield Dataset.of_columns(table, {})
 
     def in_bins(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Dataset:
-        """Of categories of few levels the codes are the bins; those of many levels stay codes."""
-        key = ("bins", *(getattr(params, name) for name in BINNING))
+        key = ("bins", params.max_bin, params.bin_sample_rows, params.random_state)
         if comm.size == 1 and key in self.binned:
             known: Dataset = self.binned[key]
             return known
-        n_total = int(comm.allreduce_sum(np.array([self.n_rows], dtype=np.int64))[0])
-        sample = self._sampled(
-            Draw(params.random_state, params.bin_sample_rows, runs[0].first), n_total
-        )
-        edges, n_threads = self._edges(sample, params, comm), resolve_threads(params.n_jobs)
-        few = min(params.max_cat_levels, params.max_bin)
-        n_levels = {f: len(v) for f, v in self.levels.items() if len(v) <= few}
-        many = {f: np.zeros(0) for f in self.levels if f not in n_levels}
-        bins = empty_bins(self.n_features, self.n_rows)
-        writer = BinWriter.of(Known(n_levels, many).mapper(edges), bins, n_threads)
-        self._hasher = RowHasher(self.n_features, n_threads)
-        self._write_bins(writer, n_levels, sample, runs[0].first)
-        self._sample = None  # it has served
-        columns = [
-            self.columns[f] if f in many else column[: self.n_rows] for f, column in enumerate(bins)
-        ]
-        made = Dataset.of_columns(Columns(columns, self.feature_names, dict(self.levels)), edges)
+        self._first_id = runs[0].first
+        made = self.with_edges(self.host_edges(params, runs, comm), params.n_jobs)
         if comm.size == 1:
             self.binned[key] = made
         return made
 
-    def _edges(self, sample: RowSample, params: TrainParams, comm: Comm) -> dict[int, Array]:
-        numeric = [f for f in range(self.n_features) if f not in self.levels]
-        n_threads = resolve_threads(params.n_jobs)
-        found = shared_edges(
-            [sample.columns[f] for f in numeric],
-            None,
-            lambda columns, rows, max_bin: find_edges(columns, rows, max_bin, n_threads),
-            params.max_bin,
-            comm,
-        )
-        return dict(zip(numeric, found, strict=True))
+    def host_edges(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Mapping[int, Array]:
+        n_total = int(comm.allreduce_sum(np.array([self.n_rows], dtype=np.int64))[0])
+        draw = Draw(params.random_state, params.bin_sample_rows, runs[0].first)
+        sample = self._sampled(draw, n_total)
+        find: Any = partial(find_edges, n_threads=resolve_threads(params.n_jobs))
+        numbers = [f for f in range(self.n_features) if f not in self.levels]
+        columns = [sample.columns[f] for f in numbers]
+        found = shared_edges(columns, None, find, params.max_bin, comm)
+        return dict(zip(numbers, found, strict=True))
 
-    def row_hasher(self, runs: RowRuns, n_threads: int) -> RowHasher:
+    def with_edges(self, edges: Mapping[int, Array], n_jobs: int | None) -> Dataset:
+        codes, n_threads = {f: self.columns[f] for f in self.levels}, resolve_threads(n_jobs)
+        bins = BinTable(edges, codes, self.n_rows, n_threads)
+        self._hasher = RowHasher(self.n_features, n_threads)
+        for rows in self._passed():
+            if self._sample is not None:
+                _check_again(rows, self._sample)
+            bins.write(rows.table.values, rows.first)
+            self._hasher.add(self._numbers(rows), self._first_id + rows.first)
+        self._sample = None  # it has served
+        return self.of_columns(Columns(bins.columns(), self.feature_names, self.levels), edges)
+
+    def _row_hasher(self, runs: RowRuns, n_threads: int) -> RowHasher:
         """That of the pass which made the bins; else one more pass is made."""
         hasher, self._hasher = self._hasher, None
         if hasher is None:
@@ -177,20 +172,6 @@ class StreamedDataset(Dataset):
         for f, levels in self.levels.items():
             columns[f] = code_numbers(self.columns[f][rows.first : rows.end], levels)
         return columns
-
-    def _write_bins(
-        self, writer: BinWriter, n_levels: Mapping[int, int], seen: RowSample, first_id: int
-    ) -> None:
-        unused = np.broadcast_to(np.uint8(0), (self.n_rows,))
-        assert self._hasher is not None
-        for rows in self._passed():
-            columns = list(rows.table.values)
-            self._hasher.add(self._numbers(rows), first_id + rows.first)
-            for f in self.levels:
-                source = self.columns[f] if f in n_levels else unused
-                columns[f] = source[rows.first : rows.end]
-            _check_again(rows, seen)
-            writer.write(columns, rows.first)
 
     def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
         bins = empty_bins(mapper.n_features, self.n_rows)
