@@ -20,21 +20,13 @@ constexpr double MAX_BYTE = 254.0;                              // 255 is a miss
 constexpr uint8_t MISSING_BYTE = 255;
 constexpr int64_t CHECKED_TOGETHER = 64;  // values between two looks whether one did not fit
 
-// -0 becomes +0, every NaN the same one; bins are numbers.
-template <class Number>
-void pick_as(const Column& column, int64_t begin, int64_t n, double* out) {
-  const Number* p = column.at<Number>(begin);
-  for (int64_t i = 0; i < n; ++i) {
-    const double v = static_cast<double>(p[i * column.stride]);
-    out[i] = v != v ? std::numeric_limits<double>::quiet_NaN() : v + 0.0;
-  }
-}
-
+// -0 becomes +0, every NaN the same one.
+template <class Real>
 void pick(const Column& column, int64_t begin, int64_t n, double* out) {
-  switch (column.type) {
-    case ColumnType::FLOAT32: return pick_as<float>(column, begin, n, out);
-    case ColumnType::FLOAT64: return pick_as<double>(column, begin, n, out);
-    case ColumnType::BINS: return pick_as<uint8_t>(column, begin, n, out);
+  const Real* p = column.at<Real>(begin);
+  for (int64_t i = 0; i < n; ++i) {
+    const Real v = p[i * column.stride];
+    out[i] = v != v ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(v) + 0.0;
   }
 }
 
@@ -81,7 +73,10 @@ uint8_t* write_column(const double* values, int64_t n, uint8_t* out) {
 class CanonicalRows {
  public:
   CanonicalRows(const nb::list& columns, int64_t n_rows)
-      : kept_(columns), columns_(columns_of(columns, n_rows)), n_rows_(n_rows) {}
+      : kept_(columns), columns_(columns_of(columns, n_rows)), n_rows_(n_rows) {
+    for (const Column& column : columns_)
+      require(column.type != ColumnType::BINS, "a column holds bins instead of values");
+  }
 
   // Writes the rows [first, first + n), column after column; returns the number of bytes.
   int64_t write(int64_t first, int64_t n, Vector<uint8_t> out) const {
@@ -94,8 +89,13 @@ class CanonicalRows {
     if (static_cast<int64_t>(values.size()) < n_columns * n) values.resize(n_columns * n);
     for (int64_t begin = 0; begin < n; begin += PICKED_ROWS) {
       const int64_t count = begin + PICKED_ROWS < n ? PICKED_ROWS : n - begin;
-      for (int64_t f = 0; f < n_columns; ++f)
-        pick(columns_[f], first + begin, count, values.data() + f * n + begin);
+      for (int64_t f = 0; f < n_columns; ++f) {
+        double* to = values.data() + f * n + begin;
+        if (columns_[f].type == ColumnType::FLOAT64)
+          pick<double>(columns_[f], first + begin, count, to);
+        else
+          pick<float>(columns_[f], first + begin, count, to);
+      }
     }
     uint8_t* end = start;
     for (int64_t f = 0; f < n_columns; ++f) end = write_column(values.data() + f * n, n, end);

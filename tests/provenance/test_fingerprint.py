@@ -17,7 +17,7 @@ from bitgrove import _core
 from bitgrove.data.levels import Levels
 from bitgrove.data.row_ids import RowRun, one_run
 from bitgrove.distributed import SoloComm, run_threads
-from bitgrove.provenance.fingerprint import RowHasher, block_rows
+from bitgrove.provenance.fingerprint import RowHasher, block_rows, table_fingerprint
 from cases import CASES
 
 VALUES = [0.0, -0.0, 1.0, 254.0, 255.0, 256.0, -1.0, 0.5, 0.1, 1e300, 1e-320, 2.0**-149, np.inf,
@@ -52,10 +52,8 @@ def plain_fingerprint(table: Any, levels: Any = ()) -> str:
     return whole.hexdigest()
 
 
-def fingerprint(table: Any, n_threads: int = 1, levels: Any = None) -> str:
-    hasher = RowHasher(np.shape(table)[1], n_threads)
-    hasher.add_runs(list(np.asarray(table).T), one_run(len(table)))
-    return hasher.finish(SoloComm(), levels)
+def fingerprint(table: Any, **how: Any) -> str:
+    return table_fingerprint(list(np.asarray(table).T), one_run(len(table)), SoloComm(), **how)
 
 
 @given(
@@ -129,9 +127,7 @@ def test_cuts_and_ranks_do_not_matter(cuts: list[int], n_ranks: int, random: Any
             runs.append(RowRun(begin, begin + last - first, first))
             begin += last - first
         rows = np.concatenate([np.zeros((0, 5)), *(table[a:b] for a, b in mine)])
-        hasher = RowHasher(5)
-        hasher.add_runs(list(rows.T), runs)
-        return hasher.finish(comm)
+        return table_fingerprint(list(rows.T), runs, comm)
 
     assert set(run_threads(n_ranks, rank)) == {fingerprint(table)}
 

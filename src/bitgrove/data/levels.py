@@ -108,13 +108,6 @@ def whole_codes(column: NDArray[Any], n_levels: int) -> Codes:
     return np.where(np.isnan(column), n_levels, column).astype(np.intp)
 
 
-def code_numbers(column: NDArray[Any], levels: Levels) -> NDArray[Any]:
-    """The codes of a column as floats, NaN where they are missing."""
-    if column.dtype.kind != "u":
-        return column
-    return np.where(column >= missing_code(len(levels)), np.nan, column.astype(np.float64))
-
-
 def recoded(column: NDArray[Any], new_code: Codes, dtype: Any, missing: float) -> NDArray[Any]:
     """The codes of a column under other levels; new_code -1 becomes missing."""
     table = np.append(np.where(new_code < 0, missing, new_code), missing).astype(dtype)

@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-
-if TYPE_CHECKING:
-    from bitgrove.data.levels import Levels
-    from bitgrove.data.row_ids import RowRun
-    from bitgrove.distributed.comm import Comm
+from bitgrove.data.device_tables import on_host, take_rows
+from bitgrove.data.levels import Levels
+from bitgrove.data.row_ids import RowRuns
+from bitgrove.distributed.comm import Comm
 
 BLOCK_VALUES = 1 << 16
 _DIGEST = hashlib.sha256().digest_size
+_SENT_ROWS = 1 << 18  # of a GPU's table that are on the host at a time
 
 F64 = NDArray[np.float64]
 
@@ -54,11 +54,6 @@ class RowHasher:
         self._hash_blocks(columns, first, range(head_end // self.size, tail_begin // self.size))
         self._add_piece(columns, first, first, head_end)
         self._add_piece(columns, first, tail_begin, end)
-
-    def add_runs(self, columns: Sequence[NDArray[Any]], runs: Iterable[RowRun]) -> None:
-        """Columns whose rows have the ids of these runs."""
-        for run in runs:
-            self.add([column[run.begin : run.end] for column in columns], run.first)
 
     def _add_piece(self, columns: Sequence[NDArray[Any]], first: int, begin: int, end: int) -> None:
         """Rows of one block, by id."""
@@ -100,15 +95,10 @@ class RowHasher:
         """For the bytes of so many rows."""
         return np.empty(self.n_columns * (1 + 8 * n_rows), dtype=np.uint8)
 
-    def finish(
-        self,
-        comm: Comm,
-        levels: Mapping[int, Levels] | None = None,
-        edges: Mapping[int, F64] | None = None,
-    ) -> str:
+    def finish(self, comm: Comm, levels: Mapping[int, Levels] | None = None) -> str:
         """The fingerprint of the rows of all ranks, in hexadecimal.
 
-        levels: of the columns that hold codes of categories. edges: of those that hold bins.
+        levels: of the columns that hold codes of categories.
         """
         self._exchange_pieces(comm)
         for block in list(self._pieces):
@@ -118,9 +108,7 @@ class RowHasher:
         described = [
             [f, found.kind, found.values.tolist()] for f, found in sorted((levels or {}).items())
         ]
-        facts: dict[str, Any] = {"columns": self.n_columns, "levels": described, "rows": n_rows}
-        if edges:
-            facts["edges"] = [[f, found.tolist()] for f, found in sorted(edges.items())]
+        facts = {"columns": self.n_columns, "levels": described, "rows": n_rows}
         final = hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode())
         final.update(b"\n")
         final.update(digests.tobytes())
@@ -155,6 +143,32 @@ class RowHasher:
 def _digest(rows: _core.CanonicalRows, first: int, n: int, room: NDArray[np.uint8]) -> bytes:
     n_bytes = rows.write(first, n, room)
     return hashlib.sha256(room[:n_bytes].data).digest()
+
+
+def table_fingerprint(
+    columns: Sequence[Any],
+    runs: RowRuns,
+    comm: Comm,
+    *,
+    levels: Mapping[int, Levels] | None = None,
+    n_threads: int = 1,
+) -> str:
+    """Of a table whose rows on this rank have the ids of these runs."""
+    hasher = RowHasher(len(columns), n_threads)
+    for run in runs:
+        for begin, part in _host_parts(columns, run.begin, run.end):
+            hasher.add(part, run.first + begin - run.begin)
+    return hasher.finish(comm, levels)
+
+
+def _host_parts(
+    columns: Sequence[Any], begin: int, end: int
+) -> Iterator[tuple[int, list[NDArray[Any]]]]:
+    """The rows in parts that are on the host: all at once if they are there already."""
+    step = max(1, end - begin) if isinstance(columns[0], np.ndarray) else _SENT_ROWS
+    for first in range(begin, end, step):
+        rows = slice(first, min(first + step, end))
+        yield first, [on_host(take_rows(column, rows)) for column in columns]
 
 
 def rows_of_queries(group: NDArray[np.int64]) -> NDArray[np.float32]:

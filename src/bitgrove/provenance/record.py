@@ -18,7 +18,7 @@ from bitgrove.data.dataset import Dataset
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import ModelFormatError
-from bitgrove.provenance.fingerprint import RowHasher, rows_of_queries
+from bitgrove.provenance.fingerprint import rows_of_queries, table_fingerprint
 from bitgrove.version import __version__
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 _VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")
+_ROWS = "rows"  # where a Dataset keeps the fingerprint of its rows
 
 
 @dataclass(frozen=True)
@@ -97,14 +98,20 @@ def record_of(
         "init_scores": dataset.init_score,
     }
     found: dict[str, Any] = {"init_model": init_model}
-    found["rows"] = dataset.fingerprint(runs, comm, n_threads)
+    found["rows"] = _rows_fingerprint(dataset, runs, comm, n_threads)
     if bins_of is not None:
         whole = one_run(bins_of.n_rows)
-        found["reference"] = bins_of.fingerprint(whole, SoloComm(), n_threads)
+        found["reference"] = _rows_fingerprint(bins_of, whole, SoloComm(), n_threads)
     for name, values in given.items():
         if values is not None:
             columns = [values] if values.ndim == 1 else list(values.T)
-            hasher = RowHasher(len(columns), n_threads)
-            hasher.add_runs(columns, runs)
-            found[name] = hasher.finish(comm)
+            found[name] = table_fingerprint(columns, runs, comm, n_threads=n_threads)
     return TrainingRecord(**found)
+
+
+def _rows_fingerprint(dataset: Dataset, runs: RowRuns, comm: Comm, n_threads: int) -> str:
+    """Kept beside the bins of a Dataset, which belong to the same values; not that of a shard."""
+    kept = dataset.binned if comm.size == 1 else {}
+    if _ROWS not in kept:
+        kept[_ROWS] = dataset.fingerprint(runs, comm, n_threads)
+    return str(kept[_ROWS])

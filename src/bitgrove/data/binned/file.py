@@ -51,6 +51,7 @@ _PREAMBLE = struct.Struct("<8sIQ")  # magic, version, header length
 _ALIGNMENT = 64
 _CHUNK = 16 << 20  # that one checksum is of
 _MOST_BIN = 255
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _LIMITS = {"text_bytes": 1 << 62}
 Array = NDArray[Any]
 _HEADER_TYPES: dict[str, tuple[type, ...]] = {
@@ -60,26 +61,22 @@ _HEADER_TYPES: dict[str, tuple[type, ...]] = {
     "n_edges": (list,),
     "n_queries": (int, type(None)),
     "n_rows": (int,),
+    "rows": (str,),
     "label": (int, type(None)),
     "init_score": (int, type(None)),
     "has_weight": (bool,),
-    "rows": (str,),
     "text_bytes": (int,),
 }
-_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _BINNING_TYPES = dict.fromkeys(Binning._fields, (int,))
 
 
 class Parts(NamedTuple):
-    """Of a Dataset: its columns with the edges of those that are bins, and what goes with rows.
-
-    rows: the fingerprint of the values that were binned.
-    """
+    """Of a Dataset: its columns with the edges of those that are bins, and what goes with rows."""
 
     table: Columns
     edges: Mapping[int, Array]
     binning: Binning
-    rows: str
+    digest: str  # the fingerprint of the values
     label: Array | None
     weight: Array | None
     group: Array | None
@@ -166,10 +163,10 @@ def _header_of(parts: Parts) -> dict[str, Any]:
         "n_edges": [len(parts.edges[f]) if f in parts.edges else -1 for f in range(n_features)],
         "n_queries": None if group is None else len(group),
         "n_rows": len(parts.table.values[0]),
+        "rows": parts.digest,
         "label": _width(parts.label),
         "init_score": _width(parts.init_score),
         "has_weight": parts.weight is not None,
-        "rows": parts.rows,
         "text_bytes": len(level_arrays(levels)["level_text"]),
     }
 
@@ -274,13 +271,13 @@ def _check_header(header: Any, text: bytes) -> None:
     check_canonical(header, text)
     check_types("binning", header["binning"], _BINNING_TYPES)
     names, n_edges = header["feature_names"], header["n_edges"]
+    if not _DIGEST.fullmatch(header["rows"]):
+        refuse("rows is not a sha256 in hexadecimal")
     if not names or not all(isinstance(name, str) for name in names):
         refuse("feature_names are not texts")
     if len(set(names)) != len(names):
         refuse("feature_names are not unique")
     check_described(header["categories"], len(names))
-    if not _FINGERPRINT.fullmatch(header["rows"]):
-        refuse("rows is no fingerprint")
     for name in ("n_rows", "n_queries", "label", "init_score", "text_bytes"):
         if header[name] is not None and not 0 <= header[name] <= _LIMITS.get(name, MAX_ROWS):
             refuse(f"{name} is {header[name]}")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.data.binned.dataset import BinnedDataset
 from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges
 from bitgrove.data.binned.tables import BinTable
 from bitgrove.data.binning import BinMapper, shared_edges
@@ -21,12 +22,12 @@ from bitgrove.data.dataset import Dataset
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.given_rows import Queries
 from bitgrove.data.given_values import checked_group, checked_weight
-from bitgrove.data.levels import Levels, code_numbers, missing_code
+from bitgrove.data.levels import Levels, missing_code, recoded
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.streams.batches import Batch, Batches
 from bitgrove.data.streams.first_pass import CHECKS, Found, look_through
 from bitgrove.data.streams.sample import Draw, RowSample
-from bitgrove.data.tables import Column, Columns, checked_names, given_names
+from bitgrove.data.tables import Column, Columns, checked_names, code_type, given_names
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, UnknownParameterError
 from bitgrove.machine.threads import resolve_threads
@@ -52,6 +53,19 @@ class AwaitedColumn:
         raise DataError("the values of a Dataset that is read in batches are not in memory")
 
 
+class ReadyTable(NamedTuple):
+    """Columns that were made already, for a Dataset to take as they are."""
+
+    columns: Columns
+
+    def as_columns(self) -> Columns:
+        return self.columns
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        return self.columns.names
+
+
 class Rows(NamedTuple):
     """Some rows of a pass, those of weight zero left out; first: the number of the first one."""
 
@@ -74,8 +88,8 @@ class StreamedDataset(Dataset):
         self._kept: NDArray[np.bool_] | None = None  # of the rows of a pass; None: all
         self._no_values = found.no_values
         self._sample: RowSample | None = found.sample
-        self._hasher: RowHasher | None = None  # of the values that the last pass wrote as bins
-        self._first_id = 0  # of the first row, among the rows of all ranks
+        self._hasher: RowHasher | None = None  # of the rows that the last pass binned
+        self._first_id = 0
         self.feature_names, self.levels = names, found.levels
         awaited: Any = AwaitedColumn(found.n_rows)
         self.columns = [found.codes.get(f, awaited) for f in range(len(names))]
@@ -116,13 +130,14 @@ class StreamedDataset(Dataset):
         columns = [awaited if isinstance(c, AwaitedColumn) else c[rows] for c in self.columns]
         taken = self._with_rows(columns)
         assert isinstance(taken, StreamedDataset)
+        taken._hasher = None
         taken._kept = np.zeros(self._n_read, dtype=np.bool_)
         taken._kept[rows] = True
         return taken
 
     def in_parts(self) -> Iterator[Dataset]:
         for _, table in self._passed():
-            yield Dataset.of_columns(table, {})
+            yield Dataset(ReadyTable(table))
 
     def in_bins(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Dataset:
         key = ("bins", params.max_bin, params.bin_sample_rows, params.random_state)
@@ -153,25 +168,27 @@ class StreamedDataset(Dataset):
             if self._sample is not None:
                 _check_again(rows, self._sample)
             bins.write(rows.table.values, rows.first)
-            self._hasher.add(self._numbers(rows), self._first_id + rows.first)
+            self._hash(rows)
         self._sample = None  # it has served
-        return self.of_columns(Columns(bins.columns(), self.feature_names, self.levels), edges)
+        return BinnedDataset(Columns(bins.columns(), self.feature_names, self.levels), edges)
 
-    def _row_hasher(self, runs: RowRuns, n_threads: int) -> RowHasher:
-        """That of the pass which made the bins; else one more pass is made."""
-        hasher, self._hasher = self._hasher, None
-        if hasher is None:
-            hasher = RowHasher(self.n_features, n_threads)
+    def fingerprint(self, runs: RowRuns, comm: Comm, n_threads: int) -> str:
+        """Of the last pass that made bins, or of one more."""
+        if self._hasher is None or self._first_id != runs[0].first:
+            self._first_id, self._hasher = runs[0].first, RowHasher(self.n_features, n_threads)
             for rows in self._passed():
-                hasher.add(self._numbers(rows), runs[0].first + rows.first)
-        return hasher
+                self._hash(rows)
+        found, self._hasher = self._hasher.finish(comm, self.levels), None
+        return found
 
-    def _numbers(self, rows: Rows) -> list[Column]:
-        """As in memory: codes of the levels of all rows."""
+    def _hash(self, rows: Rows) -> None:
+        """Of categories the codes of all rows are hashed, not those of a batch."""
+        assert self._hasher is not None
         columns = list(rows.table.values)
         for f, levels in self.levels.items():
-            columns[f] = code_numbers(self.columns[f][rows.first : rows.end], levels)
-        return columns
+            codes, every = self.columns[f][rows.first : rows.end], np.arange(len(levels))
+            columns[f] = recoded(codes, every, code_type(len(levels)), np.nan)
+        self._hasher.add(columns, self._first_id + rows.first)
 
     def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
         bins = empty_bins(mapper.n_features, self.n_rows)
