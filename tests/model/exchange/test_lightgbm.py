@@ -61,6 +61,14 @@ def test_random_models_in_lightgbm(seed: int) -> None:
     np.testing.assert_array_equal(found, predicted(model, rows, raw_score=True))
 
 
+def test_contributions_are_the_same_there() -> None:
+    case = trained("text")
+    table = case.model.exported_table(case.X)
+    theirs = booster_of(case.model).predict(table, pred_contrib=True)
+    ours = case.model.predict(case.X, pred_contrib=True)
+    np.testing.assert_allclose(theirs, ours.reshape(theirs.shape), rtol=0, atol=1e-12)
+
+
 def test_one_against_all_is_not_scaled_there() -> None:
     case = trained("multiclass")
     ova = bg.Model("multiclassova", case.model.trees, case.model.base_score,
@@ -130,6 +138,9 @@ def test_their_models_predict_the_same_here(name: str, tmp_path: Path) -> None:
         theirs /= theirs.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict(X), theirs, rtol=1e-14)
     assert model.trees[0].split_rows[0] == len(X)
+    values = booster.predict(X, pred_contrib=True)
+    ours = model.predict(X, pred_contrib=True).reshape(values.shape)
+    np.testing.assert_allclose(ours, values, rtol=0, atol=1e-12)
     again = lightgbm.Booster(model_str=FORMAT.write(Outgoing(model)).decode())
     table = model.exported_table(X)
     np.testing.assert_array_equal(again.predict(table, raw_score=True), model.predict_raw(X))

@@ -172,6 +172,16 @@ def test_their_models_predict_the_same_here(name: str, end: str, tmp_path: Path)
     assert bg.Model.from_bytes(model.to_bytes()) == model
 
 
+@pytest.mark.parametrize("name", ["binary", "regression", "multiclass"])
+def test_contributions_are_the_same(name: str, tmp_path: Path) -> None:
+    """Ours of an imported model against XGBoost's own, which weighs ways by hessians."""
+    booster, rows, X = their_booster(name)
+    booster.save_model(tmp_path / "model.ubj")
+    ours = bg.import_model(tmp_path / "model.ubj").predict(X, pred_contrib=True)
+    theirs = booster.predict(rows, pred_contribs=True)
+    np.testing.assert_allclose(ours.reshape(theirs.shape), theirs, rtol=0, atol=1e-5)
+
+
 def test_codes_whose_levels_are_not_listed(tmp_path: Path) -> None:
     booster, rows, X = their_booster("regression", coded=True)
     booster.save_model(tmp_path / "model.json")

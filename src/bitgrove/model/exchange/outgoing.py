@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -95,8 +96,14 @@ class Outgoing:
         source = self.features(tree)
         return {
             i: self._subset(tree, i, int(source[i]))
-            for i in np.flatnonzero(np.isin(source, list(self.levels))).tolist()
+            for i in np.flatnonzero(self._is_category[source]).tolist()
         }
+
+    @cached_property
+    def _is_category(self) -> NDArray[np.bool_]:
+        found = np.zeros(self.model.n_features, dtype=np.bool_)
+        found[list(self.levels)] = True
+        return found
 
     def _subset(self, tree: Tree, i: int, feature: int) -> Subset:
         if feature not in self.encoder.statistics:
@@ -224,6 +231,17 @@ def cells_of(levels: Levels) -> NDArray[np.int64]:
     """The number that stands for each level in a table of numbers."""
     found: NDArray[np.int64] = levels.values if is_own_cell(levels) else np.arange(len(levels))
     return found
+
+
+def with_counts(tree: Tree) -> Tree:
+    """A tree that does not know its rows gets the sums of hessians, rounded, in their place."""
+    if tree.leaf_rows.any():
+        return tree
+    leaf_rows, split_rows = (
+        np.rint(hess).clip(1.0, 2.0**53).astype(np.int64)
+        for hess in (tree.leaf_hess, tree.split_hess)
+    )
+    return replace(tree, leaf_rows=leaf_rows, split_rows=split_rows)
 
 
 def node_values(tree: Tree) -> NDArray[np.float64]:
