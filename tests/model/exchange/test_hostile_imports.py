@@ -21,7 +21,7 @@ from bitgrove.model.model import Model
 from exchange_cases import trained
 
 READ = ("lightgbm", "xgboost", "xgboost_ubj")
-N_MUTATIONS = 600  # of each kind of file; ten times as many were tried by hand
+N_MUTATIONS = 400  # of each kind of file; ten times as many were tried by hand
 NUMBERS = [b"-1", b"0", b"1", b"2147483648", b"-9223372036854775809", b"1e999", b"nan", b"inf", b"",
            b"99999999999999999999999", b"4294967295", b"[]", b"{}", b"null", b"0.5"]  # fmt: skip
 

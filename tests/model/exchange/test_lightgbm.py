@@ -44,14 +44,14 @@ def test_what_we_wrote_comes_back(name: str) -> None:
         assert back.to_bytes() == kept.to_bytes()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([("regression", 1), ("multiclass", 3)]))
 def test_random_models_come_back(seed: int, kind: tuple[str, int]) -> None:
     model = random_model(seed, *kind)
     assert FORMAT.read(FORMAT.write(Outgoing(model))).to_bytes() == model.to_bytes()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_models_in_lightgbm(seed: int) -> None:
     model = random_model(seed)

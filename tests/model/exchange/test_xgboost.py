@@ -61,7 +61,7 @@ def test_xgboost_says_the_same(name: str, format: str) -> None:
     assert (back.objective, back.classes) == (model.objective, model.classes)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([("regression", 1), ("multiclass", 3)]))
 def test_every_float32_row_goes_the_same_way(seed: int, kind: tuple[str, int]) -> None:
     """Leaf values that float32 adds exactly: a row on another way would show."""
