@@ -15,6 +15,7 @@ from bitgrove.callbacks import (
     record_evaluation,
     reset_parameter,
 )
+from bitgrove.data.binned.dataset import open_dataset
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
@@ -30,6 +31,7 @@ from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.cross_validation import CVResult, cv
 from bitgrove.training.train import train
+from bitgrove.verification import Verification, verify
 from bitgrove.version import __version__
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ __all__ = [
     "ParameterError",
     "TrainInfo",
     "TrainingError",
+    "Verification",
     "__version__",
     "checkpoint",
     "cv",
@@ -57,10 +60,12 @@ __all__ = [
     "import_model",
     "load",
     "log_evaluation",
+    "open_dataset",
     "progress_bar",
     "record_evaluation",
     "reset_parameter",
     "train",
+    "verify",
 ]
 
 
