@@ -21,6 +21,7 @@ from bitgrove.model.exchange.outgoing import cells_of
 from bitgrove.model.forest_checks import refuse
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
+from bitgrove.provenance.record import TrainingRecord
 
 _MOST_LEVELS = 255  # of a category whose splits are sets of 256 bits
 _DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
@@ -94,6 +95,7 @@ class Found:
     classes: Any = None
     classes_dtype: str | None = None
     best_iteration: int | None = None
+    record: TrainingRecord | None = None
     sets: Mapping[int, Mapping[int, LevelSet]] = field(default_factory=dict)
     categories: Mapping[int, Category] = field(default_factory=dict)
 
@@ -112,6 +114,7 @@ def with_note(found: Found, note: Any) -> Found:
         classes=note["classes"],
         classes_dtype=note["classes_dtype"],
         best_iteration=note["best_iteration"],
+        record=None if note["training"] is None else TrainingRecord.read(note["training"]),
         categories={f: Category.of_levels(v, cells_of(v)) for f, v in given.items()},
     )
 
@@ -133,6 +136,7 @@ def model_of(found: Found) -> Model:
         classes=found.classes,
         classes_dtype=found.classes_dtype,
         best_iteration=found.best_iteration,
+        record=found.record,
         encoder=encoder,
     )
     return Model.from_bytes(model.to_bytes())

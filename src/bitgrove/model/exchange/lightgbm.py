@@ -90,7 +90,7 @@ class _Writer:
             f"objective={' '.join(words)}",
             f"feature_names={' '.join(self.names)}",
             f"feature_infos={' '.join(self._infos())}",
-            f"bitgrove={_escaped(model.note())}",
+            f"bitgrove={_escaped(model.note(exact=True))}",
         ]
 
     def _infos(self) -> Iterator[str]:

@@ -141,12 +141,15 @@ class Outgoing:
         """The number that stands for each level in a table of numbers, by feature."""
         return {f: cells_of(levels) for f, levels in sorted(self.levels.items())}
 
-    def note(self, *, without: tuple[str, ...] = ()) -> str:
+    def note(self, *, exact: bool, without: tuple[str, ...] = ()) -> str:
         """What only we know, as JSON in ASCII: `incoming.with_note` reads it.
 
-        without: parameters that the file itself says in another way."""
+        exact: the file holds the trees as they are, so that the record of their training is still
+        true. without: parameters that the file itself says in another way."""
         own, raw = self.model, self.raw_score
         params = {} if raw else changed_params(own.params)
+        is_whole = len(self.trees) == len(own.trees)
+        is_same = exact and is_whole and not raw and not self.encoder.statistics
         note = {
             "best_iteration": own.best_iteration,
             "classes": None if raw else own.classes,
@@ -155,6 +158,7 @@ class Outgoing:
             "levels": {str(f): [v.kind, v.values.tolist()] for f, v in self.levels.items()},
             "objective": "custom" if raw else own.objective,
             "params": {name: v for name, v in params.items() if name not in without},
+            "training": own.record.facts() if is_same and own.record is not None else None,
         }
         return json.dumps(note, sort_keys=True)
 
