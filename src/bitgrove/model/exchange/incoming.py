@@ -26,7 +26,7 @@ from bitgrove.provenance.record import TrainingRecord
 _MOST_LEVELS = 255  # of a category whose splits are sets of 256 bits
 _DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
 _MOST_CELLS = 1 << 24  # of statistics: they may be larger than the file that they come from
-_MOST_LOOKED_AT = 1 << 28
+_MOST_LOOKED_AT = 1 << 28  # levels, once for each set of their category: bounds the time
 
 
 class LevelSet(NamedTuple):

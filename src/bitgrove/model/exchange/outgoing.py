@@ -24,7 +24,7 @@ from bitgrove.data.statistics import Statistics
 from bitgrove.errors import ParameterError
 from bitgrove.model.checks import own_objective
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import OBJECTIVES
+from bitgrove.objectives import OBJECTIVES, Custom
 from bitgrove.objectives.links import IDENTITY, Link
 from bitgrove.params import changed_params
 
@@ -156,7 +156,7 @@ class Outgoing:
             "classes_dtype": None if raw else own.classes_dtype,
             "feature_names": own.feature_names,
             "levels": {str(f): [v.kind, v.values.tolist()] for f, v in self.levels.items()},
-            "objective": "custom" if raw else own.objective,
+            "objective": Custom.name if raw else own.objective,
             "params": {name: v for name, v in params.items() if name not in without},
             "training": own.record.facts() if is_same and own.record is not None else None,
         }

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bitgrove.model.exchange.incoming import Category, Found, LevelSet, with_note
 from bitgrove.model.forest_checks import refuse
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import OBJECTIVES, SYNONYMS
+from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -70,7 +70,7 @@ class XGBoostDocument:
     def _objective(self) -> tuple[str, dict[str, Any]]:
         given = self.learner["objective"]
         name = str(given["name"])
-        ours = "custom" if name in _SCORES else SYNONYMS.get(name)
+        ours = Custom.name if name in _SCORES else SYNONYMS.get(name)
         if ours is None:
             refuse(f"objective {name[:60]!r} has no counterpart here")
         kind = OBJECTIVES[ours]
