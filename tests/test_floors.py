@@ -27,7 +27,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("model.tree",),
     ("constraints",),  # rules of features: for backends, models and trainings
     ("backends",),
-    ("model",),
+    ("model", "report"),
     ("distributed",),  # exchanges, agreement, ranks as threads, processes and GPUs
     ("training",),
     ("distributed.dask.training",),  # runs train() on the workers of a cluster

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 from bitgrove.errors import ParameterError
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from bitgrove.training.booster import Booster
 
 
@@ -224,6 +224,8 @@ class _ProgressBar:
 
     def __call__(self, state: TrainingState) -> None:
         if self._bar is None:
+            from tqdm import tqdm
+
             done = state.first_iteration - 1
             self._bar = tqdm(total=state.n_estimators, initial=done, unit="tree", desc="train")
         if state.evaluations:

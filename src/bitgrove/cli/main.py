@@ -1,4 +1,4 @@
-"""The `bitgrove` command: train, predict, info and demo.
+"""The `bitgrove` command: train, predict, info, report and demo.
 
 This room owns the commands: it receives words, which options.py turns into
 settings, runs the command on Datasets and Models, and returns an exit code.
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from bitgrove.cli import files, tables
 from bitgrove.cli.failures import fail, printable
 from bitgrove.cli.options import parse
+from bitgrove.cli.reporting import run_report
 from bitgrove.cli.training import categories_of_model, run_train
 from bitgrove.errors import DataError
 from bitgrove.estimators.answers import Labels, answers_of_model
@@ -156,4 +157,6 @@ def _info_text(facts: dict[str, Any], total_gain: float) -> str:
     return "\n".join(lines)
 
 
-_COMMANDS = {"train": run_train, "predict": _predict, "info": _info, "demo": _demo}
+_COMMANDS = {
+    "train": run_train, "predict": _predict, "info": _info, "report": run_report, "demo": _demo,
+}  # fmt: skip

@@ -37,6 +37,12 @@ examples:
   bitgrove info flights.bitgrove
   bitgrove info flights.bitgrove --json | jq .digest
 """
+_REPORT_EXAMPLES = """\
+examples:
+  bitgrove report flights.bitgrove --data valid.csv --label delayed --out report.html
+  bitgrove report web.bitgrove --data test.parquet --label grade --group query --out web.html
+  bitgrove report flights.bitgrove --out model.html
+"""
 _DEMO_EXAMPLES = """\
 examples:
   bitgrove demo
@@ -113,18 +119,20 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
         "train": command("train", "Train a model on CSV or Parquet files.", _TRAIN_EXAMPLES),
         "predict": command("predict", "Predict rows of CSV or Parquet files.", _PREDICT_EXAMPLES),
         "info": command("info", "Describe a model file.", _INFO_EXAMPLES),
+        "report": command("report", "Write an HTML page about a model.", _REPORT_EXAMPLES),
         "demo": command("demo", "Compare full precision with 5 to 2 bits.", _DEMO_EXAMPLES),
     }
     _add_train_options(made["train"])
     _add_predict_options(made["predict"])
     _add_info_options(made["info"])
+    _add_report_options(made["report"])
     _add_demo_options(made["demo"])
     return parser, made
 
 
-def _add_data_options(parser: _Parser) -> None:
+def _add_data_options(parser: _Parser, *, required: bool = True) -> None:
     parser.add_argument(
-        "--data", metavar="FILE", nargs="+", action="extend", required=True,
+        "--data", metavar="FILE", nargs="+", action="extend", required=required,
         help="CSV, TSV (also .gz) or Parquet; several files or a quoted pattern are read one "
         "below the other, e.g. --data 'part-*.parquet'",
     )  # fmt: skip
@@ -186,13 +194,7 @@ def _add_column_options(parser: _Parser) -> None:
         "--label", metavar="COL", required=True,
         help="the column to predict; text is fine for classes, e.g. --label price",
     )  # fmt: skip
-    parser.add_argument("--weight", metavar="COL",
-                        help="a column of row weights, e.g. --weight n_seen")  # fmt: skip
-    parser.add_argument(
-        "--group", metavar="COL",
-        help="the column of query ids for lambdarank; rows of a query must be contiguous, "
-        "e.g. --group query",
-    )  # fmt: skip
+    _add_weight_and_group(parser)
     parser.add_argument(
         "--ignore", metavar="COLS", action="append",
         help="columns that are not features, e.g. --ignore id,date (repeatable)",
@@ -201,6 +203,16 @@ def _add_column_options(parser: _Parser) -> None:
         "--categorical_feature", "--categorical-feature", metavar="COLS", action="append",
         help="columns of numbers that are categories, e.g. --categorical_feature zip,shop "
         "(repeatable); text columns are categories anyway",
+    )  # fmt: skip
+
+
+def _add_weight_and_group(parser: _Parser) -> None:
+    parser.add_argument("--weight", metavar="COL",
+                        help="a column of row weights, e.g. --weight n_seen")  # fmt: skip
+    parser.add_argument(
+        "--group", metavar="COL",
+        help="the column of query ids for lambdarank; rows of a query must be contiguous, "
+        "e.g. --group query",
     )  # fmt: skip
 
 
@@ -257,10 +269,22 @@ def _add_info_options(parser: _Parser) -> None:
                         help="how many features to list, e.g. --top 5 (default: 10)")  # fmt: skip
 
 
+def _add_report_options(parser: _Parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="the model file, e.g. price.bitgrove")
+    _add_data_options(parser, required=False)
+    parser.add_argument("--label", metavar="COL",
+                        help="the column of true values, e.g. --label price")  # fmt: skip
+    _add_weight_and_group(parser)
+    parser.add_argument("--out", metavar="FILE", required=True,
+                        help="the page to write, e.g. --out report.html")  # fmt: skip
+    parser.add_argument("--title", metavar="TEXT",
+                        help="the headline, e.g. --title 'Delays in May'")  # fmt: skip
+
+
 def _add_demo_options(parser: _Parser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", default="bitgrove_demo",
-        help="folder for the model and the picture, e.g. --out /tmp/demo (default: bitgrove_demo)",
+        help="folder for model, report and picture, e.g. --out /tmp/demo (default: bitgrove_demo)",
     )  # fmt: skip
     parser.add_argument(
         "--rows", metavar="INT", type=_integer(1000), default=500_000,

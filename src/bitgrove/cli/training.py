@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -135,37 +136,65 @@ class _ShardReader:
         self.known = {} if init_model is None else categories_of_model(init_model)
         self.text = frozenset(name for name, is_text in self.known.items() if is_text)
         self.categories: list[str] | None = None
+        self.by_type: frozenset[str] = frozenset()  # columns of text that nobody listed
 
     def dataset(self, patterns: Sequence[str]) -> Dataset:
         args, comm = self.args, self.comm
-        table, names = self._table(patterns)
+        how = files.Reading(args.delimiter, (comm.rank, comm.size), args.group, self.text)
+        # Categories of a model to go on from are looked up in rows that are all in memory.
+        found = None if self.known else files.parquet_rows(patterns, how)
+        if found is None:
+            table, names = self._table(patterns, how)
+            return self._dataset(table, tables.feature_table(table, names, self.categories or ()))
+        rows, head = found
+        head, names = self._columns(sharded_files.shared_columns(head, comm))
+        roles = [name for name in (args.label, args.weight, args.group) if name is not None]
+        categories = self.categories or ()
+
+        def batches() -> Iterator[Any]:
+            for table in itertools.chain([head], rows.batches(names)):
+                yield tables.feature_table(table, names, categories)
+
+        made = self._dataset(rows.read(roles), batches)
+        for f, levels in made.levels.items():
+            if names[f] in self.by_type:
+                tables.check_no_slip(levels.values.tolist(), names[f])
+        return made
+
+    def _dataset(self, table: Any, features: Any) -> Dataset:
+        """features: a table, or a function that makes batches of it."""
+        args = self.args
         if args.group:
-            sharded_files.check_query_borders(table, args.group, comm)
+            sharded_files.check_query_borders(table, args.group, self.comm)
         label, self.classes = self._labels(table, args.label)
-        if self.categories is None:
-            listed = [*_listed_categories(table, names, args), *self.known]
-            self.categories = tables.categories_of(table, names, listed)
-        return Dataset(
-            tables.feature_table(table, names, self.categories),
+        return (Dataset.from_batches if callable(features) else Dataset)(
+            features,
             label,
             weight=tables.numbers(table, args.weight) if args.weight else None,
             group=tables.group_sizes(table, args.group) if args.group else None,
             categorical_feature=self.categories,
         )
 
-    def _table(self, patterns: Sequence[str]) -> tuple[Any, list[str]]:
+    def _columns(self, table: Any) -> tuple[Any, list[str]]:
+        """The table and the names of its features; categories are set by the first one."""
+        names = _feature_names(table, self.args)
+        if self.categories is None:
+            listed = [*_listed_categories(table, names, self.args), *self.known]
+            self.categories = tables.categories_of(table, names, listed)
+            self.by_type = (files.text_columns(table) & set(names)) - set(listed)
+        return table, names
+
+    def _table(self, patterns: Sequence[str], how: files.Reading) -> tuple[Any, list[str]]:
         """The table and the names of its features; what is text on one rank is text on all."""
-        args, comm = self.args, self.comm
-        how = files.Reading(args.delimiter, (comm.rank, comm.size), args.group, self.text)
-        table = sharded_files.shared_columns(files.read_table(patterns, how), comm)
-        names = _feature_names(table, args)
+        table = sharded_files.shared_columns(files.read_table(patterns, how), self.comm)
+        names = _feature_names(table, self.args)
         if self.categories is None:
             mine = self.text | (files.text_columns(table) & set(names))
-            self.text = sharded_files.shared_names(mine, comm)
+            self.text = sharded_files.shared_names(mine, self.comm)
             if self.text != mine:
                 again = files.read_table(patterns, replace(how, text=self.text))
                 table = again.select(table.column_names)
-        return table, names
+        return self._columns(table)
 
     def _labels(self, table: Any, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """(labels as numbers, classes or None if the objective has none)."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,8 +81,41 @@ class BinMapper:
         """Where each feature's cut values start."""
         return self.edge_offset + np.arange(len(self.edge_offset))
 
+    def edges_of(self, feature: int) -> F64:
+        return self.edge_values[self.edge_offset[feature] : self.edge_offset[feature + 1]]
+
     def with_missing(self, has_missing: NDArray[np.uint8]) -> BinMapper:
         return replace(self, has_missing=has_missing)
+
+
+class Known(NamedTuple):
+    """What is known of columns before their edges are looked for.
+
+    n_levels: of those that hold codes of levels; every level has a bin of its own.
+    edges: of those that hold bins instead of values.
+    """
+
+    n_levels: Mapping[int, int] = MappingProxyType({})
+    edges: Mapping[int, F64] = MappingProxyType({})
+
+    def mapper(self, found: Mapping[int, F64]) -> BinMapper:
+        """With the edges that were found for all other columns."""
+        by_feature = {**self.edges, **found}
+        by_feature |= {f: np.arange(0.5, n - 1) for f, n in self.n_levels.items()}
+        edges = [by_feature[f] for f in range(len(by_feature))]
+        offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
+        no_missing = np.zeros(len(edges), dtype=np.uint8)
+        return BinMapper(np.concatenate(edges), offset, no_missing, frozenset(self.n_levels))
+
+
+def sample_key(seed: int) -> int:
+    """Of the hashes that decide which rows edges are found from."""
+    return hash_key(seed, _SAMPLE_PURPOSE)
+
+
+def sample_limit(sample_rows: int, n_total: int) -> int | None:
+    """Below which the hash of a sampled row is; None: all rows are looked at."""
+    return None if n_total <= sample_rows else (sample_rows << 64) // n_total
 
 
 def fit_edges(
@@ -90,27 +124,16 @@ def fit_edges(
     params: TrainParams,
     runs: RowRuns,
     comm: Comm,
-    n_levels: Mapping[int, int] | None = None,
+    known: Known | None = None,
 ) -> BinMapper:
-    """Edges from a hashed sample of about bin_sample_rows rows of all ranks (all when fewer).
-
-    n_levels: of the features that hold codes of levels; every level has a bin of its own.
-    """
-    levels = n_levels or {}
-    sample_rows, n_rows = params.bin_sample_rows, len(columns[0])
-    n_total = int(comm.allreduce_sum(np.array([n_rows], dtype=np.int64))[0])
-    rows = None
-    if n_total > sample_rows:
-        key = hash_key(params.random_state, _SAMPLE_PURPOSE)
-        rows = _sampled(runs, key, (sample_rows << 64) // n_total)
-    numeric = [f for f in range(len(columns)) if f not in levels]
-    found = _shared_edges([columns[f] for f in numeric], rows, find_edges, params.max_bin, comm)
-    by_feature = dict(zip(numeric, found, strict=True))
-    by_feature |= {f: np.arange(0.5, n - 1) for f, n in levels.items()}
-    edges = [by_feature[f] for f in range(len(columns))]
-    offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
-    no_missing = np.zeros(len(columns), dtype=np.uint8)
-    return BinMapper(np.concatenate(edges), offset, no_missing, frozenset(levels))
+    """Edges from a hashed sample of about bin_sample_rows rows of all ranks (all when fewer)."""
+    known = known or Known()
+    n_total = int(comm.allreduce_sum(np.array([len(columns[0])], dtype=np.int64))[0])
+    limit = sample_limit(params.bin_sample_rows, n_total)
+    rows = None if limit is None else _sampled(runs, sample_key(params.random_state), limit)
+    unknown = [f for f in range(len(columns)) if f not in known.n_levels and f not in known.edges]
+    found = shared_edges([columns[f] for f in unknown], rows, find_edges, params.max_bin, comm)
+    return known.mapper(dict(zip(unknown, found, strict=True)))
 
 
 def _sampled(runs: RowRuns, key: int, limit: int) -> Rows:
@@ -123,7 +146,7 @@ def _sampled(runs: RowRuns, key: int, limit: int) -> Rows:
     return np.concatenate(parts)
 
 
-def _shared_edges(
+def shared_edges(
     columns: list[Any], rows: Rows | None, find_edges: FindEdges, max_bin: int, comm: Comm
 ) -> list[F64]:
     """Edges of every feature: each rank gets all values of its block and finds their edges."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
 from bitgrove.data.tables import collected
 from bitgrove.errors import ParameterError
@@ -67,6 +68,16 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         """Write the model file; `from_model` and `bitgrove.load` read it."""
         check_is_fitted(self)
         self.model_.save(path)
+
+    def report(self, path: PathLike, X: Any = None, y: Any = None, **more: Any) -> None:
+        """Write an HTML page about the model, and about its predictions for X, whose truth is y.
+
+        The keywords are those of `Model.report`."""
+        check_is_fitted(self)
+        if X is not None and not isinstance(X, Dataset):
+            X = self._table(X, self._known_categories(), reset=False)
+        # An estimator keeps its curves when it is pickled, a model does not.
+        self.model_.report(path, X, y, **{"evals_result": self.evals_result_, **more})
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """What `predict` says after each iteration."""

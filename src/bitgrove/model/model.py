@@ -46,12 +46,13 @@ from bitgrove.model.spellings import OtherNames
 from bitgrove.model.tree import Tree, make_forest
 from bitgrove.objectives.links import IDENTITY, Link
 from bitgrove.params import complete_params
+from bitgrove.report import Reported
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
 
 
-class Model(Explains, OtherNames):
+class Model(Explains, OtherNames, Reported):
     """A forest and all that is needed to predict with it; made by `train` and by `load`.
 
     `trees[iteration * n_outputs + output]` adds to one output; `base_score` is where each starts.

@@ -142,6 +142,11 @@ class Objective:
         return None
 
     @property
+    def quantile_levels(self) -> tuple[float, ...]:
+        """Of each output, the share of labels that should lie below it; none: no such promise."""
+        return ()
+
+    @property
     def link(self) -> Link:
         return IDENTITY
 

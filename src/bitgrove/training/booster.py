@@ -8,7 +8,7 @@ which Comm it runs on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from bitgrove.backends.base import (
     make_targets,
 )
 from bitgrove.constraints.given import feature_rules
-from bitgrove.data.binning import fit_edges
+from bitgrove.data.binning import Known, fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.encoder import Encoder
@@ -68,7 +68,7 @@ from bitgrove.training.refit import (
 )
 from bitgrove.training.variants import make_boosting, make_draws
 from bitgrove.training.variants.boosting import ScoreChange
-from bitgrove.training.variants.rows import TrainingRows
+from bitgrove.training.variants.rows import RowDraws, TrainingRows
 
 F64 = NDArray[np.float64]
 
@@ -79,6 +79,7 @@ class TrainInfo:
 
     best_score: the metrics of the kept iteration (of the last one, without early stopping).
     rounding_noise: for each tree, the part of its gradients' variance that is rounding, 0 to 1.
+    seconds: "bin" (until the first tree), "train" (the trees) and, of validation sets, "evaluate".
     """
 
     rounds_per_tree: list[int] = field(default_factory=list)
@@ -134,7 +135,7 @@ class Booster:
             self.base_score = self.init_model.base_score
         self.encoder, self.matrix = self._scored_and_binned()
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
-        self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
+        self.n_before: int = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
         # Whole weights for quantiles of residuals, where leaves are such.
         self.leaf_weights = None
@@ -142,7 +143,7 @@ class Booster:
             self.leaf_weights = self.backend.upload(integer_weights(weight, comm))
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
-        self.draws = make_draws(params, rows)
+        self.draws: RowDraws = make_draws(params, rows)
         self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
@@ -166,12 +167,14 @@ class Booster:
             first, runs = self._first_gradients, self.runs
             return bin_training_set(dataset, backend, params, comm, runs, first)
         require_device(dataset.device, backend.name)
+        dataset.require_values("init_model with categories")
         # The gradients that the statistics of the model are made of, if it knows these rows.
         self.scores = start_scores(backend, self.base_score, dataset.n_rows)
         seen = Seen(self._first_gradients, self.runs, model.params["random_state"], comm)
         columns = known_columns(model.encoder, dataset, seen)
         self.scores = backend.upload(column_scores(model, columns, params.n_jobs))
-        matrix = _edges_and_bins(columns, backend, params, self.runs, comm, model.encoder.n_levels)
+        known = Known(model.encoder.n_levels)
+        matrix = _edges_and_bins(columns, backend, params, self.runs, comm, known)
         give_back_memory()
         matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
         return model.encoder, matrix
@@ -349,9 +352,10 @@ def bin_training_set(
     if comm.size == 1 and key in dataset.binned:
         found: tuple[Encoder | None, BinnedMatrix] = dataset.binned[key]
         return found
-    encoder, columns = fit_encoder(dataset, params, first_gradients, runs, comm)
-    n_levels = {} if encoder is None else encoder.n_levels
-    matrix = _edges_and_bins(columns, backend, params, runs, comm, n_levels)
+    rows = dataset.in_bins(params, runs, comm)
+    encoder, columns = fit_encoder(rows, params, first_gradients, runs, comm)
+    known = Known({} if encoder is None else encoder.n_levels, rows.edges)
+    matrix = _edges_and_bins(columns, backend, params, runs, comm, known)
     give_back_memory()  # of the values that were sent
     matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
     if comm.size == 1 and (encoder is None or not encoder.statistics):
@@ -365,10 +369,10 @@ def _edges_and_bins(
     params: TrainParams,
     runs: RowRuns,
     comm: Comm,
-    n_levels: Mapping[int, int],
+    known: Known,
 ) -> BinnedMatrix:
     columns = backend.send_columns(columns)
-    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, n_levels)
+    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, known)
     matrix: BinnedMatrix = backend.bin_columns(columns, mapper)
     return matrix
 
@@ -382,9 +386,7 @@ def _bin_like_reference(
     runs, _ = number_rows(comm, origin.n_rows, None)
     encoder, like = bin_training_set(origin, backend, params, comm, runs)
     require_device(dataset.device, backend.name)
-    columns = dataset.columns
-    if encoder is not None:
-        columns = encoder.encode(columns, dataset.levels, dataset.feature_names)
+    columns = dataset.encoded(encoder or Encoder(dataset.n_features), like.mapper, params.n_jobs)
     matrix = backend.bin_columns(columns, like.mapper)
     matrix.prepare(like.mapper.with_missing(matrix.missing))
     return encoder, matrix

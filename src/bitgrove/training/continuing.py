@@ -68,7 +68,10 @@ def raw_scores(model: Model, dataset: Dataset, n_jobs: int | None) -> NDArray[np
     """(n_outputs, n_rows), of raw rows: the bins of this training may be others."""
     if dataset.n_rows == 0:
         return np.zeros((model.n_outputs, 0))
-    found: Any = model.predict_raw(dataset, n_jobs=n_jobs, device="cpu")
+    parts: list[Any] = [
+        model.predict_raw(part, n_jobs=n_jobs, device="cpu") for part in dataset.in_parts()
+    ]
+    found = np.concatenate(parts) if len(parts) > 1 else parts[0]
     return np.ascontiguousarray(found.reshape(dataset.n_rows, model.n_outputs).T)
 
 

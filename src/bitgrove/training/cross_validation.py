@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
 from bitgrove.backends import give_back_memory
 from bitgrove.callbacks import Callback, TrainingState, early_stopping, log_evaluation
@@ -202,6 +201,8 @@ def _folds(
 
 
 def _splitter(params: TrainParams, has_groups: bool, how: Mapping[str, Any]) -> Any:
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
+
     n, shuffle = how["nfold"], how["shuffle"]
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
         raise ParameterError(f"nfold={n!r}: must be an integer >= 2")

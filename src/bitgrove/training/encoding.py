@@ -10,7 +10,7 @@ import numpy as np
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import beside, on_host
 from bitgrove.data.encoder import Encoder
-from bitgrove.data.levels import Levels, union
+from bitgrove.data.levels import Levels, union, whole_codes
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.statistics import Blocks, FirstGradients, fit_statistics
 from bitgrove.distributed.comm import Comm, gather_facts
@@ -49,8 +49,9 @@ def _levels(kind: str, values: list[Any]) -> Levels:
 
 def _present(dataset: Dataset, f: int) -> Levels:
     """The levels that rows have; a Dataset without rows of weight zero may have fewer."""
-    levels, codes = dataset.levels[f], on_host(dataset.columns[f])
-    counts = np.bincount(codes[~np.isnan(codes)].astype(np.int64), minlength=len(levels))
+    levels = dataset.levels[f]
+    codes = whole_codes(on_host(dataset.columns[f]), len(levels))
+    counts = np.bincount(codes, minlength=len(levels))[: len(levels)]
     return levels if counts.all() else levels.take(np.flatnonzero(counts))
 
 

@@ -116,7 +116,7 @@ def train(
         state = _run(booster, evaluator, asked.callbacks, grown, deadline)
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
-        info.seconds = {"bin": binned - started, "train": time.perf_counter() - binned}
+        info.seconds = {"bin": binned - started, **_stages(binned, evaluator)}
         booster.guards.finish(info.rounding_noise)
         model = booster.model(state.best_iteration)
         check_same_model(comm, model)
@@ -127,6 +127,12 @@ def train(
         model = work()
     give_back_memory()  # the booster, which held it, is gone by now
     return model
+
+
+def _stages(binned: float, evaluator: Evaluator) -> dict[str, float]:
+    """Seconds since the rows were binned."""
+    growing = {"train": time.perf_counter() - binned - evaluator.seconds}
+    return {**growing, "evaluate": evaluator.seconds} if evaluator.sets else growing
 
 
 def _run(
@@ -147,9 +153,8 @@ def _run(
         for iteration in range(first, total):
             state.repeated = iteration < len(grown)
             known = grown[iteration] if state.repeated else None
-            for change in booster.boost(iteration) if known is None else booster.repeat(known):
-                evaluator.add(change)
-            state.iteration, state.evaluations = iteration + 1, evaluator.evaluate()
+            changes = booster.boost(iteration) if known is None else booster.repeat(known)
+            state.iteration, state.evaluations = iteration + 1, evaluator.after(changes)
             # Every callback sees every iteration, also the one another callback stops at.
             answers = [callback(state) for callback in callbacks]
             booster.boosting.check_best(state.best_iteration)
