@@ -34,6 +34,7 @@ void init_records(nb::module_& m);
 void init_math(nb::module_& m);
 void init_edges(nb::module_& m);
 void init_binning(nb::module_& m);
+void init_canonical(nb::module_& m);
 void init_copies(nb::module_& m);
 void init_tile_layout(nb::module_& m);
 void init_gradients(nb::module_& m);

@@ -1,6 +1,7 @@
 """bitgrove: gradient boosted trees trained in integers, with the same bits everywhere."""
 
 # ruff: noqa: E402 -- the core is loaded before anything imports it
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bitgrove.machine.openmp import load_core
@@ -15,6 +16,7 @@ from bitgrove.callbacks import (
     record_evaluation,
     reset_parameter,
 )
+from bitgrove.data.binned.dataset import open_dataset
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveError,
@@ -25,6 +27,7 @@ from bitgrove.errors import (
     ParameterError,
     TrainingError,
 )
+from bitgrove.model.exchange import import_model
 from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.cross_validation import CVResult, cv
@@ -33,6 +36,7 @@ from bitgrove.version import __version__
 
 if TYPE_CHECKING:
     from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
+    from bitgrove.verification import Verification, verify
 
 __all__ = [
     "BitGroveClassifier",
@@ -49,26 +53,36 @@ __all__ = [
     "ParameterError",
     "TrainInfo",
     "TrainingError",
+    "Verification",
     "__version__",
     "checkpoint",
     "cv",
     "early_stopping",
+    "import_model",
     "load",
     "log_evaluation",
+    "open_dataset",
     "progress_bar",
     "record_evaluation",
     "reset_parameter",
     "train",
+    "verify",
 ]
+
+# What stands on scikit-learn, which takes longer to import than all else: when it is asked for.
+_LATER = {
+    "BitGroveClassifier": "estimators",
+    "BitGroveRanker": "estimators",
+    "BitGroveRegressor": "estimators",
+    "Verification": "verification",
+    "verify": "verification",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, when they are first asked for: scikit-learn takes longer than all else."""
-    if name not in ("BitGroveClassifier", "BitGroveRanker", "BitGroveRegressor"):
+    if name not in _LATER:
         raise AttributeError(f"module 'bitgrove' has no attribute {name!r}")
-    from bitgrove import estimators
-
-    return getattr(estimators, name)
+    return getattr(import_module(f"bitgrove.{_LATER[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -60,7 +60,7 @@ def test_digests_equal_solo(name: str, some_workers: tuple[int, Client]) -> None
     USED.clear()
     fitted = fit_dask(case, client, case._borders(7)[:-1], [note_worker])
     solo = fit_solo(case)
-    assert fitted.model_.digest() == solo.model_.digest()
+    assert fitted.model_.to_bytes() == solo.model_.to_bytes()
     assert fitted.evals_result_ == solo.evals_result_
     assert fitted.best_iteration_ == solo.best_iteration_
     assert len(set(USED)) == n_workers

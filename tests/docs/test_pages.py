@@ -29,7 +29,11 @@ def run_examples(piece: Piece, names: dict[str, Any], page: Path) -> None:
 def test_code_of(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # files that an example writes
     names: dict[str, Any] = {"__name__": "__page__"}
-    for piece in pieces(page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    if needed := re.match(r"<!-- needs: (.+) -->", text):
+        for library in needed[1].split():
+            pytest.importorskip(library, reason="the page is about this library")
+    for piece in pieces(text):
         if piece.not_run:
             continue
         if piece.language == "python" and ">>>" not in piece.text:

@@ -7,6 +7,7 @@ the edges depend neither on the order of ranks nor on their number.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +22,7 @@ from bitgrove.arithmetic.exact_math import hash_key
 from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.distributed.comm import Comm, feature_block
+from bitgrove.errors import BitgroveWarning, DataError
 
 if TYPE_CHECKING:
     from bitgrove.params import TrainParams
@@ -86,6 +88,32 @@ class BinMapper:
 
     def with_missing(self, has_missing: NDArray[np.uint8]) -> BinMapper:
         return replace(self, has_missing=has_missing)
+
+
+class Binning(NamedTuple):
+    """The parameters that decide about edges, and the rows that were there."""
+
+    max_bin: int
+    bin_sample_rows: int
+    random_state: int
+    n_rows: int
+
+    def check(self, params: TrainParams) -> None:
+        """Whether rows that were binned once may be trained on with these parameters."""
+        sampled = self.n_rows > min(self.bin_sample_rows, params.bin_sample_rows)
+        for name in ("max_bin", *(["bin_sample_rows"] if sampled else [])):
+            if getattr(self, name) != getattr(params, name):
+                raise DataError(
+                    f"{name}={getattr(params, name)}: this Dataset was binned with {name}="
+                    f"{getattr(self, name)}; train with that, or save() it again with params="
+                )
+        if sampled and self.random_state != params.random_state:
+            warnings.warn(
+                f"random_state={params.random_state}: the bins are those of random_state="
+                f"{self.random_state}, and the model is not that of the same rows in memory",
+                BitgroveWarning,
+                stacklevel=2,
+            )
 
 
 class Known(NamedTuple):

@@ -69,6 +69,11 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self.model_.save(path)
 
+    def export(self, path: PathLike, format: str | None = None, *, raw_score: bool = False) -> None:
+        """Write the model for another library; see `Model.export`."""
+        check_is_fitted(self)
+        self.model_.export(path, format, raw_score=raw_score)
+
     def report(self, path: PathLike, X: Any = None, y: Any = None, **more: Any) -> None:
         """Write an HTML page about the model, and about its predictions for X, whose truth is y.
 

@@ -33,6 +33,7 @@ from bitgrove.model.checks import (
 )
 from bitgrove.model.explain.methods import Explains
 from bitgrove.model.explain.values import make_shap_forest
+from bitgrove.model.exporting import Exportable
 from bitgrove.model.predict import (
     add_scores,
     as_int,
@@ -46,13 +47,14 @@ from bitgrove.model.spellings import OtherNames
 from bitgrove.model.tree import Tree, make_forest
 from bitgrove.objectives.links import IDENTITY, Link
 from bitgrove.params import complete_params
+from bitgrove.provenance.record import TrainingRecord
 from bitgrove.report import Reported
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
 
 
-class Model(Explains, OtherNames, Reported):
+class Model(Explains, Exportable, OtherNames, Reported):
     """A forest and all that is needed to predict with it; made by `train` and by `load`.
 
     `trees[iteration * n_outputs + output]` adds to one output; `base_score` is where each starts.
@@ -60,7 +62,8 @@ class Model(Explains, OtherNames, Reported):
     `params` are all that shape the model; those not given have their defaults.
     `best_iteration` is set by early stopping: predictions use that many iterations.
     `encoder` knows the levels of categories, None without categories.
-    `info` is what training measured; it is not part of the file, so a loaded model has None.
+    `record` says what it was trained on (docs/verification.md), if that is known; `info` what
+    training measured, which is not part of the file.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Model(Explains, OtherNames, Reported):
         *,
         classes_dtype: str | None = None,
         encoder: Encoder | None = None,
+        record: TrainingRecord | None = None,
         info: TrainInfo | None = None,
     ) -> None:
         self.objective = objective
@@ -85,6 +89,7 @@ class Model(Explains, OtherNames, Reported):
         self.classes, self.classes_dtype = plain_classes(classes, classes_dtype)
         self.best_iteration = None if best_iteration is None else operator.index(best_iteration)
         self.encoder = encoder
+        self.record = record
         self.info = info
         self._forest: Any = None
         self._shap_forest: Any = None
@@ -210,10 +215,8 @@ class Model(Explains, OtherNames, Reported):
         self, X: Any, *, raw_score: bool = False, n_jobs: int | None = None
     ) -> Iterator[npt.NDArray[np.float64]]:
         """What `predict` says after each iteration, up to the best one; on the CPU."""
-        rows, n_threads = (
-            rows_for_prediction(X, self.feature_names, self.encoder),
-            checked_n_jobs(n_jobs),
-        )
+        rows = rows_for_prediction(X, self.feature_names, self.encoder)
+        n_threads = checked_n_jobs(n_jobs)
         link = IDENTITY if raw_score else self._objective.link
         scores = predict_scores(self.forest, rows, self.base_score, 0, n_threads)
         for iteration in range(self._n_used(None)):
@@ -229,8 +232,9 @@ class Model(Explains, OtherNames, Reported):
         self._check_parts(stop - start, "a slice")
         part = self._copy()
         part.trees = self.trees[start * self.n_outputs : max(start, stop) * self.n_outputs]
-        part.best_iteration, part._device_forests = None, {}
+        part.best_iteration = part.record = None  # no training ends with it
         part._forest = part._shap_forest = None
+        part._device_forests = {}
         return part
 
     def truncate(self, num_iteration: int | None = None) -> Model:
@@ -283,8 +287,8 @@ class Model(Explains, OtherNames, Reported):
         return model_file.decode(data)
 
     def digest(self) -> str:
-        """The sha256 of `to_bytes()`, in hexadecimal."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+        """The sha256 of the file without its record, in hexadecimal."""
+        return hashlib.sha256(model_file.encode(self, with_record=False)).hexdigest()
 
     def save(self, path: PathLike) -> None:
         """Write the model file. An existing one is replaced at once, or left alone on failure."""
@@ -299,19 +303,15 @@ class Model(Explains, OtherNames, Reported):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Model):
             return NotImplemented
-        return self is other or self.to_bytes() == other.to_bytes()
+        return self is other or self.digest() == other.digest()
 
     def __hash__(self) -> int:
         return hash(self.digest())
 
     def __repr__(self) -> str:
         n_leaves = sum(tree.n_leaves for tree in self.trees)
-        parts = [
-            f"{self.n_iterations} iterations",
-            f"{len(self.trees)} trees",
-            f"{n_leaves} leaves",
-            f"{self.n_features} features",
-        ]
+        parts = [f"{self.n_iterations} iterations", f"{len(self.trees)} trees",
+                 f"{n_leaves} leaves", f"{self.n_features} features"]  # fmt: skip
         if self.n_classes == self.n_outputs:
             parts.append(f"{self.n_outputs} classes")
         if self.best_iteration is not None:

@@ -40,6 +40,7 @@ class AbsoluteError(_Quantiles):
         "regression_l1", "l1", "mean_absolute_error", "absolute_error", "reg:absoluteerror", "MAE",
     )  # fmt: skip
     kernel = "absolute"
+    peers = {"lightgbm": "regression_l1", "xgboost": "reg:absoluteerror"}  # noqa: RUF012
     default_metric = "mae"
 
     @property
@@ -58,6 +59,7 @@ class Mape(AbsoluteError):
     """The absolute error relative to the label (to one, for smaller labels)."""
 
     name = "mape"
+    peers = {"lightgbm": "mape", "xgboost": "reg:absoluteerror"}  # noqa: RUF012
     synonyms: ClassVar[tuple[str, ...]] = ("mean_absolute_percentage_error",)
     default_metric = "mape"
     takes_columns = False
@@ -81,6 +83,7 @@ class Quantile(_Quantiles):
     synonyms = ("quantile_loss", "regression_quantile", "reg:quantileerror", "pinball")
     spellings = {"alpha": "quantile_alpha"}  # noqa: RUF012
     kernel = "quantile"
+    peers = {"lightgbm": "quantile", "xgboost": "reg:quantileerror"}  # noqa: RUF012
     default_metric = "quantile"
     takes_columns = False
 

@@ -7,6 +7,7 @@ which Comm it runs on.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,16 +43,18 @@ from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.machine.files import PathLike
+from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
+from bitgrove.provenance.record import record_of
 from bitgrove.training.continuing import check_continues, column_scores, raw_scores, shared_model
 from bitgrove.training.encoding import (
     Seen,
     fit_encoder,
     known_columns,
-    many_levels,
+    shared_bins,
     with_agreed_levels,
 )
 from bitgrove.training.grower import Grower, TreeSample
@@ -134,6 +137,11 @@ class Booster:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
         self.encoder, self.matrix = self._scored_and_binned()
+        began = time.perf_counter()
+        known = None if self.init_model is None else self.init_model.digest()
+        n_threads, bins_of = resolve_threads(params.n_jobs), shared_bins(dataset, params)
+        self.record = record_of(dataset, self.runs, comm, n_threads, known, bins_of)
+        self.info.seconds["fingerprint"] = time.perf_counter() - began
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before: int = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -282,6 +290,7 @@ class Booster:
             params=model_params(self.params),
             best_iteration=best_iteration,
             encoder=self.encoder,
+            record=self.record,
             info=self.info,
         )
 
@@ -340,9 +349,7 @@ def bin_training_set(
     Not so for a shard, whose edges belong to the rows of all ranks, which may be others next time;
     nor for categories of many levels, which need first_gradients.
     """
-    # Statistics of many levels are made of a Dataset's own labels, so they cannot be shared.
-    origin = dataset.reference
-    if origin is not None and not any(many_levels(d, params) for d in (dataset, origin)):
+    if shared_bins(dataset, params) is not None:
         if comm.size > 1:
             raise DataError("reference: a shard of several ranks cannot have one")
         return _bin_like_reference(dataset, backend, params)
@@ -381,8 +388,8 @@ def _bin_like_reference(
     dataset: Dataset, backend: Backend, params: TrainParams
 ) -> tuple[Encoder | None, BinnedMatrix]:
     """Bins the rows with the edges of the Dataset that they share them with."""
-    assert dataset.reference is not None
-    origin, comm = dataset.reference.without_zero_weights(), SoloComm()
+    origin, comm = shared_bins(dataset, params), SoloComm()
+    assert origin is not None
     runs, _ = number_rows(comm, origin.n_rows, None)
     encoder, like = bin_training_set(origin, backend, params, comm, runs)
     require_device(dataset.device, backend.name)

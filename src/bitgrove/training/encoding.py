@@ -74,6 +74,15 @@ def many_levels(dataset: Dataset, params: TrainParams) -> list[int]:
     return [f for f, levels in sorted(dataset.levels.items()) if len(levels) > most]
 
 
+def shared_bins(dataset: Dataset, params: TrainParams) -> Dataset | None:
+    """The Dataset whose bins this one has, if it shares those of another."""
+    origin = dataset.reference
+    # Statistics of many levels are made of a Dataset's own labels, so they cannot be shared.
+    if origin is None or any(many_levels(d, params) for d in (dataset, origin)):
+        return None
+    return origin.without_zero_weights()
+
+
 def fit_encoder(
     dataset: Dataset,
     params: TrainParams,

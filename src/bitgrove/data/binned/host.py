@@ -34,7 +34,10 @@ def find_edges(
 
 
 def empty_bins(n_features: int, n_rows: int) -> Bins:
-    return np.empty((n_features, n_rows + COLUMN_PADDING), dtype=np.uint8)
+    """To be written to; the padding is zero."""
+    bins = np.empty((n_features, n_rows + COLUMN_PADDING), dtype=np.uint8)
+    bins[:, n_rows:] = 0
+    return bins
 
 
 class BinWriter(NamedTuple):

@@ -7,33 +7,35 @@ are made in another one, when a training says how. They are those of the same ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.data.binned.dataset import BinnedDataset
 from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges
-from bitgrove.data.binning import BinMapper, Known, shared_edges
+from bitgrove.data.binned.tables import BinTable
+from bitgrove.data.binning import BinMapper, shared_edges
 from bitgrove.data.categories import choice_of
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.given_rows import Queries
 from bitgrove.data.given_values import checked_group, checked_weight
-from bitgrove.data.levels import Levels, missing_code
+from bitgrove.data.levels import Levels, missing_code, recoded
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.streams.batches import Batch, Batches
 from bitgrove.data.streams.first_pass import CHECKS, Found, look_through
 from bitgrove.data.streams.sample import Draw, RowSample
-from bitgrove.data.tables import Column, Columns, checked_names, given_names
+from bitgrove.data.tables import Column, Columns, checked_names, code_type, given_names
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, UnknownParameterError
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.params import TrainParams, resolve
+from bitgrove.provenance.fingerprint import RowHasher
 
 Array = NDArray[Any]
 _PARTS = ("label", "weight", "group", "qid", "init_score")
-# What decides about bins.
-BINNING = ("max_bin", "bin_sample_rows", "random_state", "max_cat_levels")
 _DEFAULTS = resolve()
 _SETTINGS = ("feature_names", "feature_name", "categorical_feature", "reference")
 
@@ -49,6 +51,19 @@ class AwaitedColumn:
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise DataError("the values of a Dataset that is read in batches are not in memory")
+
+
+class ReadyTable(NamedTuple):
+    """Columns that were made already, for a Dataset to take as they are."""
+
+    columns: Columns
+
+    def as_columns(self) -> Columns:
+        return self.columns
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        return self.columns.names
 
 
 class Rows(NamedTuple):
@@ -73,6 +88,8 @@ class StreamedDataset(Dataset):
         self._kept: NDArray[np.bool_] | None = None  # of the rows of a pass; None: all
         self._no_values = found.no_values
         self._sample: RowSample | None = found.sample
+        self._hasher: RowHasher | None = None  # of the rows that the last pass binned
+        self._first_id = 0
         self.feature_names, self.levels = names, found.levels
         awaited: Any = AwaitedColumn(found.n_rows)
         self.columns = [found.codes.get(f, awaited) for f in range(len(names))]
@@ -113,61 +130,65 @@ class StreamedDataset(Dataset):
         columns = [awaited if isinstance(c, AwaitedColumn) else c[rows] for c in self.columns]
         taken = self._with_rows(columns)
         assert isinstance(taken, StreamedDataset)
+        taken._hasher = None
         taken._kept = np.zeros(self._n_read, dtype=np.bool_)
         taken._kept[rows] = True
         return taken
 
     def in_parts(self) -> Iterator[Dataset]:
         for _, table in self._passed():
-            yield Dataset.of_columns(table, {})
+            yield Dataset(ReadyTable(table))
 
     def in_bins(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Dataset:
-        """Of categories of few levels the codes are the bins; those of many levels stay codes."""
-        key = ("bins", *(getattr(params, name) for name in BINNING))
+        key = ("bins", params.max_bin, params.bin_sample_rows, params.random_state)
         if comm.size == 1 and key in self.binned:
             known: Dataset = self.binned[key]
             return known
-        n_total = int(comm.allreduce_sum(np.array([self.n_rows], dtype=np.int64))[0])
-        sample = self._sampled(
-            Draw(params.random_state, params.bin_sample_rows, runs[0].first), n_total
-        )
-        edges, n_threads = self._edges(sample, params, comm), resolve_threads(params.n_jobs)
-        few = min(params.max_cat_levels, params.max_bin)
-        n_levels = {f: len(v) for f, v in self.levels.items() if len(v) <= few}
-        many = {f: np.zeros(0) for f in self.levels if f not in n_levels}
-        bins = empty_bins(self.n_features, self.n_rows)
-        writer = BinWriter.of(Known(n_levels, many).mapper(edges), bins, n_threads)
-        self._write_bins(writer, n_levels, sample)
-        self._sample = None  # it has served
-        columns = [
-            self.columns[f] if f in many else column[: self.n_rows] for f, column in enumerate(bins)
-        ]
-        made = Dataset.of_columns(Columns(columns, self.feature_names, dict(self.levels)), edges)
+        self._first_id = runs[0].first
+        made = self.with_edges(self.host_edges(params, runs, comm), params.n_jobs)
         if comm.size == 1:
             self.binned[key] = made
         return made
 
-    def _edges(self, sample: RowSample, params: TrainParams, comm: Comm) -> dict[int, Array]:
-        numeric = [f for f in range(self.n_features) if f not in self.levels]
-        n_threads = resolve_threads(params.n_jobs)
-        found = shared_edges(
-            [sample.columns[f] for f in numeric],
-            None,
-            lambda columns, rows, max_bin: find_edges(columns, rows, max_bin, n_threads),
-            params.max_bin,
-            comm,
-        )
-        return dict(zip(numeric, found, strict=True))
+    def host_edges(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Mapping[int, Array]:
+        n_total = int(comm.allreduce_sum(np.array([self.n_rows], dtype=np.int64))[0])
+        draw = Draw(params.random_state, params.bin_sample_rows, runs[0].first)
+        sample = self._sampled(draw, n_total)
+        find: Any = partial(find_edges, n_threads=resolve_threads(params.n_jobs))
+        numbers = [f for f in range(self.n_features) if f not in self.levels]
+        columns = [sample.columns[f] for f in numbers]
+        found = shared_edges(columns, None, find, params.max_bin, comm)
+        return dict(zip(numbers, found, strict=True))
 
-    def _write_bins(self, writer: BinWriter, n_levels: Mapping[int, int], seen: RowSample) -> None:
-        unused = np.broadcast_to(np.uint8(0), (self.n_rows,))
+    def with_edges(self, edges: Mapping[int, Array], n_jobs: int | None) -> Dataset:
+        codes, n_threads = {f: self.columns[f] for f in self.levels}, resolve_threads(n_jobs)
+        bins = BinTable(edges, codes, self.n_rows, n_threads)
+        self._hasher = RowHasher(self.n_features, n_threads)
         for rows in self._passed():
-            columns = list(rows.table.values)
-            for f in self.levels:
-                source = self.columns[f] if f in n_levels else unused
-                columns[f] = source[rows.first : rows.end]
-            _check_again(rows, seen)
-            writer.write(columns, rows.first)
+            if self._sample is not None:
+                _check_again(rows, self._sample)
+            bins.write(rows.table.values, rows.first)
+            self._hash(rows)
+        self._sample = None  # it has served
+        return BinnedDataset(Columns(bins.columns(), self.feature_names, self.levels), edges)
+
+    def fingerprint(self, runs: RowRuns, comm: Comm, n_threads: int) -> str:
+        """Of the last pass that made bins, or of one more."""
+        if self._hasher is None or self._first_id != runs[0].first:
+            self._first_id, self._hasher = runs[0].first, RowHasher(self.n_features, n_threads)
+            for rows in self._passed():
+                self._hash(rows)
+        found, self._hasher = self._hasher.finish(comm, self.levels), None
+        return found
+
+    def _hash(self, rows: Rows) -> None:
+        """Of categories the codes of all rows are hashed, not those of a batch."""
+        assert self._hasher is not None
+        columns = list(rows.table.values)
+        for f, levels in self.levels.items():
+            codes, every = self.columns[f][rows.first : rows.end], np.arange(len(levels))
+            columns[f] = recoded(codes, every, code_type(len(levels)), np.nan)
+        self._hasher.add(columns, self._first_id + rows.first)
 
     def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
         bins = empty_bins(mapper.n_features, self.n_rows)
