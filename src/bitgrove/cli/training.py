@@ -63,10 +63,12 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
     given = _given_parameters(args)
     params = resolve(given)
     comm.timeout = params.distributed_timeout
-    _check_train_options(args, params)
+    _check_train_options(args, params, comm)
     if comm.rank == 0:
         inputs = [*args.data, *(args.valid or []), *([args.init_model] if args.init_model else [])]
         files.check_output(args.model, inputs)
+        if args.report is not None:
+            files.check_output(args.report, inputs, (".html", ".htm"))
 
     init_model = shared_model(args.init_model, comm, "init_model")
     read = ShardReader(args, params, comm, init_model)
@@ -95,6 +97,11 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
     if comm.rank == 0:
         model.save(args.model)
         _report_training(model, n_rows, valid_set, seconds, args.model)
+        if args.report is not None:
+            from bitgrove.cli.reporting import rows_of_files
+
+            model.report(args.report, rows_of_files(model, args.valid or args.data, args))
+            print(f"report          {args.report}")
 
 
 def run_cv(args: argparse.Namespace) -> None:
@@ -154,8 +161,10 @@ def _check_objective(args: argparse.Namespace, params: TrainParams) -> None:
         )
 
 
-def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
+def _check_train_options(args: argparse.Namespace, params: TrainParams, comm: Comm) -> None:
     _check_objective(args, params)
+    if args.report is not None and comm.size > 1:
+        raise ParameterError("--report: the rows are shared among ranks; use bitgrove report")
     if args.init_model and args.checkpoint:
         raise ParameterError("--init_model and --checkpoint exclude each other")
     if params.early_stopping_rounds is not None and not args.valid:

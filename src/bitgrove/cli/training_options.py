@@ -69,6 +69,11 @@ def add_train_options(parser: Parser) -> None:
         help="files with the same columns to measure the model on, e.g. --valid valid.csv",
     )  # fmt: skip
     parser.add_argument(
+        "--report", metavar="FILE",
+        help="an HTML page about the model to write, shown with the rows of --valid, or with those "
+        "of --data, e.g. --report report.html",
+    )  # fmt: skip
+    parser.add_argument(
         "--checkpoint", metavar="FILE",
         help="save the model so far to this file while training, and go on from it if it is "
         "there: the same final model, e.g. --checkpoint price.checkpoint",
