@@ -55,7 +55,7 @@ from bitgrove.training.encoding import (
     with_agreed_levels,
 )
 from bitgrove.training.grower import Grower, TreeSample
-from bitgrove.training.guards import Guards, check_savable
+from bitgrove.training.guards import Guards, check_memory, check_savable
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import (
@@ -119,6 +119,7 @@ class Booster:
         device = choose_device(params.device, dataset, self.objective)
         self.backend: Backend = make_backend(replace(params, device=device))
         self.info.device = self.backend.name
+        check_memory(dataset, self.objective.n_outputs, self.backend.name)
         # The smallest pool of all ranks: ranks with different pools would plan different messages.
         pool_mb = params.histogram_pool_mb or self.backend.pool_mb
         self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])
