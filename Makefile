@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda lint unit docs wheel paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan lint unit docs wheel paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -26,6 +26,15 @@ unit: $(STAMP)
 test-cuda: $(STAMP)
 	$(BIN)/pip install --quiet -e '.[cuda]'
 	$(BIN)/python -m pytest tests/cuda -rs
+
+# Unit and parity tests of a core that is built with sanitizers, which end the process at the first find. More
+# words for pytest in ARGS. Leaks are not looked for: Python's own objects live until the process ends.
+SANITIZED := tests/backends tests/arithmetic tests/model tests/objectives tests/data tests/parity tests/distributed/test_messages.py
+test-asan: $(STAMP)
+	tests/sanitized.sh address,undefined $(BIN)/python $(SANITIZED) $(ARGS)
+
+test-tsan: $(STAMP)
+	tests/sanitized.sh thread $(BIN)/python $(SANITIZED) $(ARGS)
 
 docs: $(STAMP)
 	$(BIN)/python -m bitgrove.params > docs/parameters.md
