@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan lint unit docs wheel paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan fuzz fuzz-train soak-kill lint unit docs wheel paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -35,6 +35,22 @@ test-asan: $(STAMP)
 
 test-tsan: $(STAMP)
 	tests/sanitized.sh thread $(BIN)/python $(SANITIZED) $(ARGS)
+
+# Random files, messages and tables, and random trainings on reference, CPU and ranks; SECONDS=600, SEED=the time. What
+# is found is printed with the command that repeats it.
+SECONDS ?= 600
+FUZZ = PYTHONPATH=tests:tests/model:tests/backends:tests/cli $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+fuzz: $(STAMP)
+	$(FUZZ) models messages tables
+
+fuzz-train: $(STAMP)
+	$(FUZZ) train
+
+# Trainings that are killed at random moments and go on from their checkpoints, alone and as three MPI ranks.
+RUNS ?= 50
+soak-kill: $(STAMP)
+	$(BIN)/python tests/fuzz/kills.py --runs $(RUNS)
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python tests/fuzz/kills.py --runs $(RUNS) --ranks 3
 
 docs: $(STAMP)
 	$(BIN)/python -m bitgrove.params > docs/parameters.md

@@ -72,7 +72,8 @@ def main(words: Sequence[str] | None = None) -> int:
             while time.monotonic() < until:
                 size = _BATCH[target]
                 accepted, wrong = _batch(target, next_case, size, Path(folder) / "at")
-                n_cases, n_accepted, next_case = n_cases + size, n_accepted + accepted, next_case + size
+                n_cases, n_accepted = n_cases + size, n_accepted + accepted
+                next_case += size
                 if wrong is not None:
                     failed.append(f"python -m tests.fuzz {target} --first {wrong}")
                     print(f"FAILED: {failed[-1]}")

@@ -25,8 +25,9 @@ from model_cases import assemble, take_apart, to_json
 CORPUS = Path(__file__).with_name("corpus")
 MOST_SECONDS = 1.0  # of this process's time, for one file
 MOST_BYTES = 80, 4_000_000  # of memory: per byte of file, and in any case
-_VALUES: list[Any] = [0, 1, -1, 2, 255, 256, 2**31 - 1, 2**31, 2**62, 2**63 - 1, -(2**63), 0.5, -0.0,
-                      1e300, True, False, None, "", "a", "\0", "é" * 50, [], {}, [[]], ["a", 1],
+_VALUES: list[Any] = [0, 1, -1, 2, 255, 256, 2**31 - 1, 2**31, 2**62, 2**63 - 1, -(2**63), 0.5,
+                      -0.0, 1e300, True, False, None, "", "a", "\0", "é" * 50, [], {}, [[]],
+                      ["a", 1],
                       "<f8", "|O", "binary", "multiclass", "lambdarank"]  # fmt: skip
 _FLOATS = [0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324, 1.7e308, -1.0, 254.0, 255.0]
 
@@ -109,7 +110,7 @@ def _is_section(entry: Any, size: int) -> bool:
         dtype, shape, offset = np.dtype(entry["dtype"]), entry["shape"], entry["offset"]
         return (
             dtype.kind in "iuf" and type(offset) is int and type(shape[0]) is int
-            and shape[0] > 0 and 0 <= offset and offset + shape[0] * dtype.itemsize <= size
+            and shape[0] > 0 and offset >= 0 and offset + shape[0] * dtype.itemsize <= size
         )  # fmt: skip
     except (TypeError, KeyError, IndexError, ValueError):
         return False
@@ -119,7 +120,7 @@ def _resized(rng: np.random.Generator, payload: bytearray) -> bytearray:
     at, n = int(rng.integers(len(payload) + 1)), int(rng.choice([1, 7, 8, 64]))
     if rng.random() < 0.5:
         return payload[:at] + payload[at + n :]
-    return payload[:at] + bytearray(rng.integers(0, 256, n, dtype=np.uint8).tobytes()) + payload[at:]
+    return payload[:at] + bytearray(rng.bytes(n)) + payload[at:]
 
 
 def _recount(rng: np.random.Generator, header: dict[str, Any], payload: bytearray) -> None:

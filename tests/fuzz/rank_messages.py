@@ -1,4 +1,4 @@
-"""Messages of other ranks: mutants are refused, or add to the bins that they are about and no more."""
+"""Messages of other ranks: mutants are refused, or add to their own bins and no others."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ class Booster:
             sums = integer_leaf_sums(grown, quantized)
         rule = self.leaf_rule(number)
         values, hess = work.leaf_values(sums, rule)
-        if level is not None:
+        if level is not None and grown.leaf_rows.any():  # a sample may hold no row
             found = self._quantiles(output, work, len(hess), level)
             values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
         elif params.path_smooth > 0.0:
