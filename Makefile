@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan fuzz fuzz-train soak-kill lint unit docs wheel paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan fuzz fuzz-train soak-kill lint unit docs site notebooks wheel paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -54,6 +54,17 @@ soak-kill: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m bitgrove.params > docs/parameters.md
+
+# Runs the notebooks in Jupyter and keeps what they show.
+notebooks: $(STAMP)
+	$(BIN)/pip install --quiet -e '.[site]'
+	$(BIN)/jupyter-execute --inplace docs/notebooks/*.ipynb
+
+# The documentation as a static site, to be opened without a server; a warning is an error.
+site: $(STAMP)
+	$(BIN)/pip install --quiet -e '.[site]'
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo "open build/site/index.html"
 
 wheel: $(STAMP)
 	$(BIN)/python -m build

@@ -24,14 +24,16 @@ FLOORS: list[tuple[str, ...]] = [
     ("arithmetic", "objectives", "callbacks"),
     ("params",),
     ("data",),
+    ("provenance",),  # fingerprints of data, and the record that a model keeps of them
     ("model.tree",),
     ("constraints",),  # rules of features: for backends, models and trainings
     ("backends",),
-    ("model",),
+    ("model", "report"),
     ("distributed",),  # exchanges, agreement, ranks as threads, processes and GPUs
     ("training",),
     ("distributed.dask.training",),  # runs train() on the workers of a cluster
     ("theory", "estimators", "dask", "plotting"),
+    ("verification",),  # trains again
     ("cli", "__main__", "__init__"),
 ]
 # Which import goes up, and why it is still there.
@@ -161,13 +163,19 @@ def test_files_are_short() -> None:
     assert {name for name, n in lines.items() if n > MAX_LINES} == LONG_FILES
 
 
+def length_without_words(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of code: a reference with examples does not make a function long."""
+    first = node.body[0]
+    words = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) else 0  # type: ignore[operator]
+    return node.end_lineno - node.lineno + 1 - words  # type: ignore[operator]
+
+
 def test_functions_are_short() -> None:
     long = {
         f"{path.relative_to(ROOT).as_posix()}: {node.name}"
         for path in all_python_files()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno is not None
-        and node.end_lineno - node.lineno >= MAX_FUNCTION
+        and length_without_words(node) > MAX_FUNCTION
     }
     assert long == LONG_FUNCTIONS

@@ -12,6 +12,7 @@ NB_MODULE(_core, m) {
   init_math(m);
   init_edges(m);
   init_binning(m);
+  init_canonical(m);
   init_copies(m);
   init_tile_layout(m);
   init_gradients(m);
@@ -27,4 +28,7 @@ NB_MODULE(_core, m) {
   init_leaves(m);
   init_forest(m);
   init_predict(m);
+  init_shap_forest(m);
+  init_shap(m);
+  init_interventional(m);
 }

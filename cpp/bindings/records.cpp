@@ -75,6 +75,9 @@ nb::dict make_dtypes() {
   BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
   BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, by_subset);
   BG_RECORD(ForestSplit, threshold, feature, left, right, set);
+  BG_RECORD(ShapStep, threshold, share, first_factor, above, feature, set, player, depth, previous,
+            kind);
+  BG_RECORD(ShapFactor, on, off, gain_on, gain_off);
   BG_RECORD(DeviceColumn, address, stride, feature);
   return dtypes;
 }
@@ -106,6 +109,8 @@ BG_DTYPE_OF(SplitInfo)
 BG_DTYPE_OF(HistogramPart)
 BG_DTYPE_OF(BinnedSplit)
 BG_DTYPE_OF(ForestSplit)
+BG_DTYPE_OF(ShapStep)
+BG_DTYPE_OF(ShapFactor)
 
 std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype, size_t alignment) {
   if (!array.attr("dtype").equal(dtype) || nb::cast<int>(array.attr("ndim")) != 1)
@@ -157,6 +162,10 @@ void init_records(nb::module_& m) {
   BG_CONSTANT(FEATURES_PER_BLOCK);
   BG_CONSTANT(BIN_ROWS);
   BG_CONSTANT(WORD_BYTES);
+  BG_CONSTANT(SHAP_DECIDE);
+  BG_CONSTANT(SHAP_RIGHT);
+  BG_CONSTANT(SHAP_LEAF);
+  BG_CONSTANT(SHAP_LEAVE);
   m.attr("constants") = constants;
 }
 

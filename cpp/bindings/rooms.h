@@ -34,6 +34,7 @@ void init_records(nb::module_& m);
 void init_math(nb::module_& m);
 void init_edges(nb::module_& m);
 void init_binning(nb::module_& m);
+void init_canonical(nb::module_& m);
 void init_copies(nb::module_& m);
 void init_tile_layout(nb::module_& m);
 void init_gradients(nb::module_& m);
@@ -49,5 +50,8 @@ void init_cuda(nb::module_& m);
 void init_leaves(nb::module_& m);
 void init_forest(nb::module_& m);
 void init_predict(nb::module_& m);
+void init_shap_forest(nb::module_& m);
+void init_shap(nb::module_& m);
+void init_interventional(nb::module_& m);
 
 }  // namespace bitgrove

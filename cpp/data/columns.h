@@ -1,4 +1,5 @@
-// The columns of a table as Python hands them over: each float32 or float64, at any stride.
+// The columns of a table as Python hands them over: values (float32 or float64) or bins (uint8), at
+// any stride.
 #pragma once
 
 #include <vector>
@@ -7,10 +8,12 @@
 
 namespace bitgrove {
 
+enum class ColumnType { FLOAT32, FLOAT64, BINS };
+
 struct Column {
   const void* data;
   int64_t stride;  // in elements
-  bool is_double;
+  ColumnType type;
 
   template <class Real>
   const Real* at(int64_t row) const {
@@ -23,10 +26,15 @@ inline std::vector<Column> columns_of(const nb::list& columns, int64_t n_rows) {
   for (nb::handle item : columns) {
     auto array = nb::cast<nb::ndarray<nb::ndim<1>, nb::device::cpu, nb::ro>>(item);
     require(static_cast<int64_t>(array.shape(0)) == n_rows, "columns differ in length");
-    const bool is_double = array.dtype() == nb::dtype<double>();
-    require(is_double || array.dtype() == nb::dtype<float>(),
-            "a column is neither float32 nor float64");
-    result.push_back({array.data(), array.stride(0), is_double});
+    ColumnType type = ColumnType::FLOAT64;
+    if (array.dtype() == nb::dtype<float>()) {
+      type = ColumnType::FLOAT32;
+    } else if (array.dtype() == nb::dtype<uint8_t>()) {
+      type = ColumnType::BINS;
+    } else {
+      require(array.dtype() == nb::dtype<double>(), "a column is not float32, float64 or uint8");
+    }
+    result.push_back({array.data(), array.stride(0), type});
   }
   return result;
 }

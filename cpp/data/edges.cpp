@@ -138,8 +138,9 @@ template <class Key>
 void find_edges_of(const std::vector<Column>& columns, SampleRows rows, int32_t max_bin,
                    int n_threads, FoundEdges& found) {
   std::vector<int64_t> features;
+  const ColumnType type = sizeof(Key) == 8 ? ColumnType::FLOAT64 : ColumnType::FLOAT32;
   for (size_t f = 0; f < columns.size(); ++f)
-    if (columns[f].is_double == (sizeof(Key) == 8)) features.push_back(f);
+    if (columns[f].type == type) features.push_back(f);
   if (features.empty()) return;
   const int64_t n_features = features.size(), width = std::min(n_features, STRIP_FEATURES);
   if (n_features * rows.n_rows < LEAST_KEYS) n_threads = 1;
@@ -165,6 +166,8 @@ nb::tuple find_edges(const nb::list& columns, int64_t n_rows, Optional<const int
                      int32_t max_bin, int n_threads) {
   require(max_bin >= 2 && max_bin < BINS_PER_FEATURE, "max_bin is not from 2 to 255");
   const std::vector<Column> sources = columns_of(columns, n_rows);
+  for (const Column& column : sources)
+    require(column.type != ColumnType::BINS, "bins have edges already");
   SampleRows sample{nullptr, n_rows};
   if (rows) {
     sample = {rows->data(), static_cast<int64_t>(rows->shape(0))};

@@ -14,6 +14,7 @@
 #include "common/parallel.h"
 #include "predict/coded_rows.h"
 #include "predict/forest.h"
+#include "predict/step.h"
 
 namespace bitgrove {
 namespace {
@@ -28,24 +29,6 @@ struct Walk {
   int32_t node;
   const Real* row;
 };
-
-// Whether a level, not a missing one, is in the set of a node; values that are no level are not.
-inline bool level_goes_left(const BinSet* sets, const ForestNode& node, double x) {
-  return x >= 0.0 && x < BINS_PER_FEATURE &&
-         sets[static_cast<size_t>(node.threshold)].holds(static_cast<int>(x));
-}
-
-// sets: null where no split of the forest is by a subset.
-template <bool Subsets, class Real>
-inline int32_t step(const BinSet* sets, const ForestNode& node, const Real* row) {
-  const double x = static_cast<double>(row[node.feature_and_default & FEATURE_BITS]);
-  const bool missing_left = (x != x) & (node.feature_and_default >> 31);
-  bool left = (x <= node.threshold) | missing_left;
-  if constexpr (Subsets)
-    if (node.feature_and_default & SUBSET_BIT)
-      left = missing_left || level_goes_left(sets, node, x);
-  return node.left + static_cast<int32_t>(!left);
-}
 
 // Takes all walks to their leaves; done when none moves any more.
 template <bool Subsets, size_t Lanes, class Real>

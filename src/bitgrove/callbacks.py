@@ -13,16 +13,18 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 from bitgrove.errors import ParameterError
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from bitgrove.training.booster import Booster
 
 
 @dataclass(frozen=True)
 class Evaluation:
+    """One metric of one set after an iteration."""
+
     data: str
     metric: str
     value: float
@@ -113,8 +115,28 @@ def early_stopping(
 ) -> Callback:
     """Stop after `rounds` iterations without improvement; the best iteration is kept.
 
-    An improvement is more than `min_delta`. `stopping_rounds` is LightGBM's name of `rounds`;
-    `verbose` is understood, but nothing is printed.
+    Parameters
+    ----------
+    rounds : int
+        `stopping_rounds` is LightGBM's name of it.
+    first_metric_only : bool
+        Whether the first metric alone decides, of every validation set.
+    min_delta : float
+        An improvement is more than this.
+    verbose : bool
+        Understood, but nothing is printed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bitgrove as bg
+    >>> X = np.arange(3000.0).reshape(1000, 3) % 41
+    >>> y = X[:, 0] + np.arange(1000) % 7
+    >>> train_set, valid_set = bg.Dataset(X[:700], y[:700]), bg.Dataset(X[700:], y[700:])
+    >>> params, stop = {"objective": "regression"}, bg.early_stopping(5)
+    >>> model = bg.train(params, train_set, 500, valid_sets=valid_set, callbacks=[stop])
+    >>> model.n_iterations == model.best_iteration < 500
+    True
     """
     if rounds is not None and stopping_rounds is not None:
         raise ParameterError("rounds and stopping_rounds are the same; give one of them")
@@ -137,6 +159,14 @@ def reset_parameter(**schedules: Any) -> Callback:
 
     It is the same as giving the list or function as the parameter. Only `learning_rate` has
     schedules.
+
+    Examples
+    --------
+    >>> import bitgrove as bg
+    >>> data = bg.Dataset([[i] for i in range(100)], label=range(100))
+    >>> slower = bg.reset_parameter(learning_rate=lambda i: 0.1 * 0.95**i)
+    >>> bg.train({"objective": "regression"}, data, 5, callbacks=[slower]).n_iterations
+    5
     """
     others = [name for name in schedules if name not in ("learning_rate", "eta", "shrinkage_rate")]
     if others:
@@ -145,9 +175,14 @@ def reset_parameter(**schedules: Any) -> Callback:
 
 
 def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
-    """Print the metrics of every period-th iteration; 0 and below: of none.
+    """Print the metrics of every period-th iteration, to stderr.
 
-    `show_stdv` is understood, for cv(), which prints nothing.
+    Parameters
+    ----------
+    period : int
+        0 and below: nothing is printed.
+    show_stdv : bool
+        Understood, for `cv`, which prints nothing.
     """
     if isinstance(period, bool) or not isinstance(period, Integral):
         raise ParameterError(f"period must be an integer, got {period!r}")
@@ -161,7 +196,18 @@ def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
 
 
 def record_evaluation(result: dict[str, dict[str, list[float]]]) -> Callback:
-    """Fill `result[data][metric]` with one value per iteration; what it held before goes."""
+    """Fill `result[data][metric]` with one value per iteration; what it held before goes.
+
+    Examples
+    --------
+    >>> import bitgrove as bg
+    >>> data = bg.Dataset([[i] for i in range(100)], label=range(100))
+    >>> seen = {}
+    >>> params, record = {"objective": "regression", "metric": "mae"}, bg.record_evaluation(seen)
+    >>> model = bg.train(params, data, 3, valid_sets=data, callbacks=[record])
+    >>> len(seen["training"]["mae"])
+    3
+    """
 
     def record(state: TrainingState) -> None:
         if state.iteration == state.first_iteration:
@@ -178,6 +224,8 @@ class _ProgressBar:
 
     def __call__(self, state: TrainingState) -> None:
         if self._bar is None:
+            from tqdm import tqdm
+
             done = state.first_iteration - 1
             self._bar = tqdm(total=state.n_estimators, initial=done, unit="tree", desc="train")
         if state.evaluations:
@@ -201,6 +249,17 @@ def checkpoint(path: str | os.PathLike[str], every: int = 10) -> Callback:
 
     The file is replaced at once: whenever training dies, it is a whole checkpoint. With several
     ranks rank 0 writes it.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import bitgrove as bg
+    >>> data = bg.Dataset([[i] for i in range(100)], label=range(100))
+    >>> path = os.path.join(tempfile.mkdtemp(), "half_way")
+    >>> params = {"objective": "regression", "n_estimators": 8}
+    >>> model = bg.train(params, data, callbacks=[bg.checkpoint(path, every=5)])
+    >>> bg.train(params, data, resume_from=path) == model
+    True
     """
     _check_count("every", every)
 

@@ -26,6 +26,7 @@ from bitgrove.data.given_rows import Rows, same_rows
 from bitgrove.data.tables import column_names, default_names
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.estimators.answers import Classes, Labels, weigh_classes
+from bitgrove.estimators.fitted import is_prediction
 from bitgrove.model.model import load
 from bitgrove.params import Parameter
 
@@ -168,7 +169,7 @@ class _DaskEstimator(estimators.Estimator):
         model = self.model_
         nothing = np.full((1, model.n_features), np.nan)  # fits numbers and categories
         asked = model.predict(nothing, n_jobs=1, **how)
-        if how.get("pred_leaf") or how.get("raw_score"):
+        if how.get("raw_score") or not is_prediction(how):
             return asked.dtype, asked.shape[1] if asked.ndim == 2 else None
         return dtype, n_columns
 

@@ -37,8 +37,23 @@ class BitsRow(Protocol):
 def plot_metric(source: Any, metric: str | None = None, *, ax: Axes | None = None) -> Axes:
     """Draw a metric over the iterations, one line per validation set.
 
-    source: a Model, a fitted estimator, or an evals_result {set: {metric: [value, ...]}}.
-    metric: its name; the first recorded one when None. The best iteration is marked.
+    Parameters
+    ----------
+    source : Model, fitted estimator, or dict
+        A dict is an `evals_result`: {set: {metric: [value, ...]}}.
+    metric : str, optional
+        By default the first recorded one. The best iteration is marked.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from bitgrove.plotting import plot_metric
+    >>> plot_metric({"valid": {"rmse": [3.0, 2.0, 1.5]}}).get_title()
+    'rmse during training'
     """
     results, best = _evaluations(source)
     recorded = list(dict.fromkeys(name for curves in results.values() for name in curves))
@@ -69,8 +84,26 @@ def plot_importance(
 ) -> Axes:
     """Draw the most important features of a Model or a fitted estimator as bars, largest on top.
 
-    kind: "gain" (total reduction of the loss) or "split" (number of splits). `max_num_features`
-    and `importance_type` are the names that LightGBM has for `max_features` and `kind`.
+    Parameters
+    ----------
+    source : Model or fitted estimator
+    kind : "gain" or "split"
+        Total reduction of the loss, or number of splits. LightGBM `importance_type`.
+    max_features : int
+        LightGBM `max_num_features`.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import bitgrove as bg
+    >>> from bitgrove.plotting import plot_importance
+    >>> model = bg.BitGroveRegressor(n_estimators=5).fit([[i, 1] for i in range(99)], range(99))
+    >>> plot_importance(model).get_xlabel()
+    'total gain'
     """
     kind = kind if importance_type is None else importance_type
     max_features = max_features if max_num_features is None else max_num_features
@@ -94,7 +127,15 @@ def plot_importance(
 def plot_bits(rows: Sequence[BitsRow], *, figure: Figure | None = None) -> Figure:
     """Draw test AUC and training seconds against gradient bits, side by side.
 
-    rows: one record per run. The run with bits=None is the dashed full-precision line.
+    Parameters
+    ----------
+    rows : list of records with `bits`, `auc` and `seconds`
+        One per run. The run with bits=None is the dashed full-precision line.
+    figure : matplotlib Figure, optional
+
+    Returns
+    -------
+    matplotlib Figure
     """
     quantized = sorted((row for row in rows if row.bits is not None), key=lambda row: row.bits or 0)
     full = next((row for row in rows if row.bits is None), None)

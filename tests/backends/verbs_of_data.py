@@ -71,6 +71,18 @@ class ColumnVerbs:
         for n_rows in (0, 1, 2, 300):
             check_edges(backend, [column[:n_rows] for column in columns], None, max_bin)
 
+    @pytest.mark.parametrize("max_bin", [2, 255])
+    def test_bins_stay_bins(self, backend: Any, max_bin: int) -> None:
+        """Columns of uint8 among those of values, each on its own and as rows of one array."""
+        columns = columns_of_many_kinds(3000, np.float32)
+        mapper = mapper_for(columns, max_bin)
+        bins = REFERENCE.bin_columns(columns, mapper).bins
+        padded = np.concatenate([bins, np.zeros((len(bins), 3), dtype=np.uint8)], axis=1)
+        mixed = [bins[f] if f % 2 else column for f, column in enumerate(columns)]
+        for given in (mixed, list(bins), [row[:3000] for row in padded]):
+            check_bins(backend, given, mapper)
+            assert (REFERENCE.bin_columns(given, mapper).bins == bins).all()
+
     @pytest.mark.parametrize("order", ["C", "F"])
     def test_edges_of_tables(self, backend: Any, order: Any) -> None:
         """Many features of either layout, both types side by side; 2^k rows and columns."""

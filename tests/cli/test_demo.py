@@ -1,7 +1,5 @@
 """The generator of demonstration data, and the demonstration itself at a small size."""
 
-import hashlib
-
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
@@ -58,6 +56,9 @@ def test_demo_writes_what_it_says(tmp_path, capsys):
     model_path = tmp_path / "out" / "model.bitgrove"
     assert str(model_path) in output.out
     assert (tmp_path / "out" / "bits.png").read_bytes().startswith(b"\x89PNG")
+    report = tmp_path / "out" / "report.html"
+    assert report.absolute().as_uri() in output.out
+    assert b'"kind":"thresholds"' in report.read_bytes()
     kept = next(row for row in rows if row.bits == 4)
-    assert hashlib.sha256(model_path.read_bytes()).hexdigest() == kept.digest
+    assert bitgrove.load(model_path).digest() == kept.digest
     assert bitgrove.load(model_path).feature_names == list(HIGGS_FEATURES)

@@ -30,7 +30,7 @@ def note_worker(_: object) -> None:
     USED.append(get_worker().address)
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3])
+@pytest.fixture(scope="module")
 def some_workers(request: pytest.FixtureRequest) -> Iterator[tuple[int, Client]]:
     with cluster_of(request.param) as client:
         yield request.param, client
@@ -43,7 +43,16 @@ def client() -> Iterator[Client]:
         yield client
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+def dealt_out(n_workers: int) -> list[str]:
+    """Three workers train every case; a third of them must do for other numbers, as with MPI."""
+    return sorted(CASES) if n_workers == 3 else sorted(CASES)[n_workers::3]
+
+
+@pytest.mark.parametrize(
+    ("some_workers", "name"),
+    [(n, name) for n in (1, 2, 3) for name in dealt_out(n)],
+    indirect=["some_workers"],
+)
 def test_digests_equal_solo(name: str, some_workers: tuple[int, Client]) -> None:
     """Uneven partitions, as the scheduler deals them out: rarely neighbours on a worker."""
     n_workers, client = some_workers
@@ -51,7 +60,7 @@ def test_digests_equal_solo(name: str, some_workers: tuple[int, Client]) -> None
     USED.clear()
     fitted = fit_dask(case, client, case._borders(7)[:-1], [note_worker])
     solo = fit_solo(case)
-    assert fitted.model_.digest() == solo.model_.digest()
+    assert fitted.model_.to_bytes() == solo.model_.to_bytes()
     assert fitted.evals_result_ == solo.evals_result_
     assert fitted.best_iteration_ == solo.best_iteration_
     assert len(set(USED)) == n_workers

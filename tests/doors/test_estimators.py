@@ -272,7 +272,7 @@ def test_threads_never_change_the_model(cls: type, cancer: Any) -> None:
 def test_feature_importances(cancer: Any) -> None:
     X, y = cancer
     X = np.column_stack([X, np.zeros(len(y))])
-    for kind in ("gain", "split"):
+    for kind in ("gain", "split", "cover"):
         fitted = fit(BitGroveClassifier, X, y, importance_type=kind)
         importance = fitted.feature_importances_
         raw = fitted.model_.feature_importance(kind)

@@ -269,8 +269,6 @@ def test_keywords_of_predict() -> None:
     for wrong in (-1, 6, True, 1.5):
         with pytest.raises(ParameterError, match="start_iteration="):
             model.predict(X, start_iteration=wrong)
-    with pytest.raises(ParameterError, match="not supported yet"):
-        fitted.predict(X, pred_contrib=True)
     for wrong in (3, slice(None, None, 2)):
         with pytest.raises(ParameterError, match="neighbouring"):
             _ = model[wrong]

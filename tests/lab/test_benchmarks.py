@@ -99,6 +99,7 @@ def test_threads_and_linearity_print_tables(capsys: pytest.CaptureFixture[str]) 
         ["binning", "--shapes", "300x3", "--repeats", "1", "--trees", "2", "--devices", "cpu"],
         ["predict", "--rows", "50", "--trees", "2", "--repeats", "1", "--devices", "cpu"],
         ["first_use", "--rows", "400", "--device", "cpu", "--here"],
+        ["fingerprint", "--shapes", "3000x5", "--repeats", "1", "--trees", "1"],
     ],
     ids=lambda words: words[0],
 )

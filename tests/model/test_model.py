@@ -136,9 +136,16 @@ def test_feature_importance() -> None:
     model = make_model()
     assert model.feature_importance().tolist() == [16.0, 2.0]
     assert model.feature_importance("split").tolist() == [2.0, 1.0]
+    assert model.feature_importance("cover").tolist() == [80.0, 30.0]  # rows that were divided
+    assert model.feature_importance(importance_type="split").tolist() == [2.0, 1.0]
     assert model.feature_importance(num_iteration=0).tolist() == [0.0, 0.0]
-    with pytest.raises(ParameterError, match="'gain' and 'split'"):
-        model.feature_importance("cover")
+    with pytest.raises(ParameterError, match="allowed are 'gain', 'split', 'cover'"):
+        model.feature_importance("weight")
+    assert model.get_score() == {"a": 2.0, "b": 1.0}
+    assert model.get_score(importance_type="gain") == {"a": 8.0, "b": 2.0}
+    assert model.get_score(importance_type="total_gain") == {"a": 16.0, "b": 2.0}
+    assert model.get_score(importance_type="cover") == {"a": 40.0, "b": 30.0}
+    assert model.get_score(importance_type="total_cover") == {"a": 80.0, "b": 30.0}
 
 
 @pytest.mark.parametrize("n_jobs", [None, -1, 1, 2, 64])

@@ -10,6 +10,7 @@ import pytest
 
 from bitgrove.model import file as model_file
 from bitgrove.model.model import Model
+from bitgrove.provenance import TrainingRecord
 from model_cases import (
     assemble,
     forge_header,
@@ -223,3 +224,23 @@ def test_two_parents() -> None:
         if getattr(tree, side)[parent] < 0
     )
     refused(forge_value(side, parent, 3), "child has two parents")
+
+
+def test_records_of_a_training() -> None:
+    sound = TrainingRecord(rows="0" * 64, labels="f" * 64)
+    model = small_model()
+    model.record = sound
+    assert model_file.decode(model.to_bytes()).record == sound
+    wrong: list[tuple[str, object]] = [
+        ("rows", None), ("labels", 7), ("rows", "0" * 63), ("rows", "0" * 64 + "\n"),
+        ("weights", "F" * 64), ("groups", []), ("version", "1.0 (mine)"), ("version", ""),
+        ("version", None), ("reference", "0" * 65),
+    ]  # fmt: skip
+    for name, value in wrong:
+        refused(forge_header(lambda h: h["training"].update({name: value}), model), "training: ")  # noqa: B023
+    refused(forge_header(lambda h: h["training"].update(more="0"), model), "training: has the keys")
+    refused(forge_header(lambda h: h["training"].pop("rows"), model), "training: has the keys")
+    refused(forge_header(set_key("training", "x" * 64), model), "training is")
+    header, payload = take_apart(model.to_bytes())
+    del header["defaults"]
+    refused(assemble(to_json(header), bytes(payload), version=1), "unknown keys: ['training']")

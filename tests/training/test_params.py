@@ -28,7 +28,7 @@ from bitgrove.params import (
     resolve,
 )
 from bitgrove.params.parameter import Parameter
-from bitgrove.params.reference_page import render_markdown
+from bitgrove.params.reference_page import linked, render_markdown
 
 DOCS_PAGE = Path(__file__).parents[2] / "docs" / "parameters.md"
 NUMBERS = [p for p in PARAMETERS if p.type in ("int", "float")]
@@ -273,7 +273,8 @@ def test_every_parameter_is_documented_once() -> None:
     for p in PARAMETERS:
         assert page.count(f'<a id="{p.name}"></a>\n### {p.name}\n') == 1
         section = page.split(f"\n### {p.name}\n")[1].split("\n<a id=")[0]
-        assert p.doc in section and p.allowed in section and f"default: `{p.default!r}`" in section
+        assert linked(p.doc) in section and p.allowed in section
+        assert f"default: `{p.default!r}`" in section
         assert all(f"`{alias}`" in section for alias in p.aliases)
         assert p.doc.endswith(".")
 

@@ -100,7 +100,7 @@ def test_checkpoints_of_another_training_are_refused(tmp_path: Path) -> None:
     ]:
         with pytest.raises(bg.ParameterError, match=message):
             bg.train({**case.params, **change}, dataset, resume_from=path)
-    with pytest.raises(bg.DataError, match="other rows"):
+    with pytest.raises(bg.DataError, match="other labels"):
         bg.train(case.params, bg.Dataset(case.X, case.y + 1), resume_from=path)
     with pytest.raises(bg.DataError, match="other features"):
         named = bg.Dataset(case.X, case.y, feature_names=list("abcde"))
@@ -108,3 +108,41 @@ def test_checkpoints_of_another_training_are_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(bg.ModelFormatError):
         bg.train(case.params, dataset, resume_from=path)
+
+
+@pytest.mark.parametrize("change", ["rows", "labels", "weights", "groups", "init scores"])
+def test_resuming_on_other_data_is_refused(change: str, tmp_path: Path) -> None:
+    """Lambdarank starts at zero, whatever the labels: only fingerprints tell the data apart."""
+    case, path = CASES["ranking"](), tmp_path / "c"
+    data = {"label": case.y, "weight": np.ones(len(case.y)), "group": np.array(case.group),
+            "init_score": np.zeros(len(case.y))}  # fmt: skip
+    params = {**case.params, "n_estimators": 2, "early_stopping_rounds": None}
+    bg.train(params, bg.Dataset(case.X, **data), callbacks=[bg.checkpoint(path, 1)])
+    X = case.X.copy()
+    if change == "rows":
+        X[7, 1] += 1.0
+    elif change == "labels":
+        data["label"] = np.roll(case.y, 1)
+    elif change == "weights":
+        data["weight"][3] = 2.0
+    elif change == "groups":
+        data["group"][:2] += [1, -1]
+    else:
+        data["init_score"][5] = 0.5
+
+    def rank(comm: Comm) -> None:
+        shard = bg.Dataset(X, **data) if comm.rank == 0 else bg.Dataset(X[:0], case.y[:0])
+        with pytest.raises(bg.DataError, match=f"the checkpoint was trained on other {change}"):
+            bg.train(params, shard, comm=comm, resume_from=path)
+
+    for n_ranks in (1, 2):
+        run_threads(n_ranks, rank)
+
+
+def test_resuming_from_the_checkpoint_of_another_start_is_refused(tmp_path: Path) -> None:
+    case, path = CASES["regression"](), tmp_path / "c"
+    data = bg.Dataset(case.X, case.y)
+    part = data.subset(np.arange(200))  # with the bins of all rows
+    bg.train(case.params, part, callbacks=[bg.checkpoint(path, 1)])
+    with pytest.raises(bg.DataError, match="trained on other reference"):
+        bg.train(case.params, bg.Dataset(case.X[:200], case.y[:200]), resume_from=path)

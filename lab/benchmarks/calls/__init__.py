@@ -10,6 +10,7 @@ from lab import benchmarks
 
 WHICH = {
     "binning": "from a table of the host to bins",
+    "fingerprint": "the record of a training: fingerprints of its data",
     "first_use": "the first training of a process, without and with compiled kernels on disk",
     "predict": "predictions of host rows, on the CPU and on the GPU",
 }

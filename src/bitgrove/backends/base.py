@@ -321,7 +321,7 @@ class Backend(Protocol):
         """
 
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> Any:
-        """A BinnedMatrix."""
+        """A BinnedMatrix of columns of values; those of uint8 are bins already."""
 
     def upload(self, values: NDArray[Any] | None) -> Any:
         """A host array on the device; one that repeats itself (stride 0) is repeated there."""

@@ -28,6 +28,7 @@ from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
 from bitgrove.backends.panel import HostPanel
+from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges, whole_bins
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
@@ -42,8 +43,6 @@ from bitgrove.objectives.metrics import EvalSet
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-# The partition kernel gathers 32 bits at a time.
-_COLUMN_PADDING = 3
 _CACHE_LINE = 64
 
 
@@ -117,17 +116,15 @@ class CpuBackend:
     def find_edges(
         self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int
     ) -> list[F64]:
-        n_rows = len(columns[0]) if columns else 0
-        found, n_edges = _core.find_edges(list(columns), n_rows, rows, max_bin, self.n_threads)
-        return [edges[:n] for edges, n in zip(found, n_edges, strict=True)]
+        return find_edges(columns, rows, max_bin, self.n_threads)
 
     def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> CpuMatrix:
-        n_rows, n_features = len(columns[0]), len(columns)
-        bins = np.empty((n_features, n_rows + _COLUMN_PADDING), dtype=np.uint8)
-        missing = np.zeros(n_features, dtype=np.uint8)
-        edges = (mapper.edge_values, mapper.edge_offset)
-        _core.bin_columns(list(columns), *edges, bins, missing, n_rows, self.n_threads, self.simd)
-        return CpuMatrix(n_rows, mapper, missing, bins, self.n_threads)
+        n_rows, bins = len(columns[0]), whole_bins(columns)
+        if bins is None:
+            bins = empty_bins(len(columns), n_rows)
+        writer = BinWriter.of(mapper, bins, self.n_threads, self.simd)
+        writer.write(columns)
+        return CpuMatrix(n_rows, mapper, writer.missing, bins, self.n_threads)
 
     def upload(self, values: Array | None) -> Any:
         # One row that "repeats itself" is contiguous already, but not to be written to.

@@ -1,8 +1,8 @@
 """`bitgrove demo`: the same training at full precision and at 5, 4, 3 and 2 bits.
 
 This room owns the demonstration: it makes data with demo_data, trains through
-the public API, prints one table on stdout and writes a model file and a picture
-into a folder. Progress goes to stderr.
+the public API, prints one table on stdout and writes a model file, a report
+and a picture into a folder. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -66,6 +66,9 @@ def run_demo(
         rows.append(row)
         if bits == _KEPT_BITS:
             model.save(folder / "model.bitgrove")
+            _say("Writing a report of it ...")
+            title = f"Signal or background, in {bits} bits"
+            model.report(folder / "report.html", X[n_train:], y[n_train:], title=title)
     print(f"\n{render(rows)}\n")
     _report_files(folder, _draw(rows, folder / "bits.png"))
     return rows
@@ -130,6 +133,8 @@ def _draw(rows: Sequence[DemoRow], path: Path) -> Path | None:
 def _report_files(folder: Path, picture: Path | None) -> None:
     model = folder / "model.bitgrove"
     print(f"Model ({_KEPT_BITS} bits)  {model}")
+    print(f"Report          {folder / 'report.html'}: open it in a browser, at")
+    print(f"                {(folder / 'report.html').absolute().as_uri()}")
     if picture is not None:
         print(f"Picture         {picture}")
     else:

@@ -7,7 +7,6 @@ file is a DataError that names it.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections import Counter
@@ -19,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.cli.tables import arrow, column, is_text, listed
+from bitgrove.cli.tables import column, is_text, listed
+from bitgrove.data.streams.parquet import (
+    ParquetRows,
+    arrow,
+    expand,
+    open_parquet,
+    refuse_folder,
+)
 from bitgrove.errors import DataError
 from bitgrove.machine.files import replacing
 
@@ -54,7 +60,7 @@ def read_table(patterns: Sequence[str], how: Reading = _AS_IT_IS) -> pa.Table:
 
     Of several parts: whole files if there are at least as many, else a range of rows.
     """
-    paths = _expand(patterns)
+    paths = expand(patterns)
     index, n_parts = how.part
     if len(paths) >= n_parts:
         share = slice(len(paths) * index // n_parts, len(paths) * (index + 1) // n_parts)
@@ -102,23 +108,34 @@ def _joined(paths: Sequence[str], tables: Sequence[pa.Table]) -> pa.Table:
 
 def _row_range(paths: Sequence[str], how: Reading) -> pa.Table:
     """The rows of one part; of Parquet files only the row groups that hold some are read."""
+    found = parquet_rows(paths, how)
+    if found is not None:
+        rows, head = found
+        return rows.read(head.column_names)
+    whole = _joined(paths, _read_files(paths, how))
+    ids = column(whole, how.group).to_numpy() if how.group else None
+    first, last = _range_of(how.part, whole.num_rows, ids)
+    return whole.slice(first, last - first)
+
+
+def parquet_rows(patterns: Sequence[str], how: Reading) -> tuple[ParquetRows, pa.Table] | None:
+    """This part of the files' rows, and an empty table of their columns; None if some are CSV."""
+    paths = expand(patterns)
     if not all(_is_parquet(path) for path in paths):
-        whole = _joined(paths, _read_files(paths, how))
-        ids = column(whole, how.group).to_numpy() if how.group else None
-        first, last = _range_of(how.part, whole.num_rows, ids)
-        return whole.slice(first, last - first)
-    counts = [_parquet(path).metadata.num_rows for path in paths]
-    ids = None
-    if how.group:
-        only = [column(_parquet(path).read([how.group]), how.group).to_numpy() for path in paths]
-        ids = np.concatenate(only)
-    first, last = _range_of(how.part, sum(counts), ids)
-    tables, start = [], 0
-    for path, n_rows in zip(paths, counts, strict=True):
-        low, high = (min(max(row - start, 0), n_rows) for row in (first, last))
-        tables.append(_read_file(path, None, how.text, (low, high)))
-        start += n_rows
-    return _joined(paths, tables)
+        return None
+    index, n_parts = how.part
+    heads = [_named_columns(path, open_parquet(path).schema_arrow.empty_table()) for path in paths]
+    head = _joined(paths, heads)
+    if len(paths) >= n_parts:
+        share = slice(len(paths) * index // n_parts, len(paths) * (index + 1) // n_parts)
+        rows = ParquetRows(paths[share])
+    else:
+        rows = ParquetRows(paths)
+        ids = column(rows.read([how.group]), how.group).to_numpy() if how.group else None
+        rows = ParquetRows(paths, *_range_of(how.part, rows.n_rows, ids))
+    if n_parts == 1 and rows.n_rows == 0:
+        raise DataError(f"{', '.join(paths)}: no rows")
+    return rows, head
 
 
 def _range_of(part: tuple[int, int], n_rows: int, ids: NDArray[Any] | None) -> tuple[int, int]:
@@ -143,7 +160,7 @@ def check_output(path: str, inputs: Iterable[str] = (), formats: Iterable[str] =
         raise DataError(f"{path}: the directory {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK):
         raise DataError(f"{path}: the directory {target.parent} is not writable")
-    if target.exists() and any(target.samefile(name) for name in _expand(list(inputs))):
+    if target.exists() and any(target.samefile(name) for name in expand(list(inputs))):
         raise DataError(f"{path}: is also an input; give another name")
 
 
@@ -159,35 +176,26 @@ def write_table(columns: dict[str, Any], path: str) -> None:
             pyarrow.csv.write_csv(table, file, options)
 
 
-def _expand(patterns: Sequence[str]) -> list[str]:
-    """Paths in the order given, a pattern's matches sorted, each path once."""
-    paths: list[str] = []
-    for pattern in patterns:
-        if os.path.exists(pattern):
-            paths.append(pattern)
-        elif not glob.has_magic(pattern):
-            raise DataError(f"{pattern}: no such file")
-        elif not (found := sorted(glob.glob(pattern, recursive=True))):
-            raise DataError(f"no file matches {pattern!r}")
-        else:
-            paths += found
-    return list(dict.fromkeys(paths))
-
-
 def _read_file(
     path: str,
     delimiter: str | None,
     text: frozenset[str],
-    rows: tuple[int, int] | None = None,
 ) -> pa.Table:
-    """The file's table without the index of pandas; `rows` (Parquet only): those alone."""
+    """The file's table without the index of pandas."""
     pyarrow = arrow()
-    if os.path.isdir(path):
-        raise DataError(f"{path}: is a directory; name its files, for example '{path}/*.parquet'")
+    refuse_folder(path)
     try:
-        table = _parquet_rows(path, *rows) if rows else _reader_of(path, delimiter, text)()
-        all_names = table.column_names
+        table = _reader_of(path, delimiter, text)()
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+    return _named_columns(path, table)
+
+
+def _named_columns(path: str, table: pa.Table) -> pa.Table:
+    """The table without the index of pandas; DataError if two columns have one name."""
+    try:
+        all_names = table.column_names
+    except UnicodeDecodeError as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
     kept = [i for i, name in enumerate(all_names) if not _PANDAS_INDEX.fullmatch(name)]
     names = [all_names[i] for i in kept]
@@ -201,31 +209,11 @@ def _is_parquet(path: str) -> bool:
     return path.lower().endswith((".parquet", ".pq"))
 
 
-def _parquet(path: str) -> Any:
-    # Not read_table(path): that one invents columns out of directories named key=value.
-    try:
-        return arrow().parquet.ParquetFile(path)
-    except (arrow().ArrowException, OSError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
-
-
-def _parquet_rows(path: str, first: int, last: int) -> pa.Table:
-    needed: list[int] = []
-    file, start, skipped = _parquet(path), 0, 0
-    for i in range(file.num_row_groups):
-        end = start + file.metadata.row_group(i).num_rows
-        if start < last and end > first:
-            skipped = skipped if needed else start
-            needed.append(i)
-        start = end
-    return file.read_row_groups(needed).slice(first - skipped if needed else 0, last - first)
-
-
 def _reader_of(path: str, delimiter: str | None, text: frozenset[str]) -> Callable[[], Any]:
     pyarrow = arrow()
     lower = path.lower()
     if _is_parquet(path):
-        return lambda: _parquet(path).read()
+        return lambda: open_parquet(path).read()
     if lower.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")):
         separator = _delimiter_of(path) if delimiter is None else delimiter
         if len(separator) != 1 or not separator.isascii():

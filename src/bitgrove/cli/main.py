@@ -1,4 +1,4 @@
-"""The `bitgrove` command: train, predict, info and demo.
+"""The `bitgrove` command: train, predict, info, convert, report, verify and demo.
 
 This room owns the commands: it receives words, which options.py turns into
 settings, runs the command on Datasets and Models, and returns an exit code.
@@ -12,7 +12,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,24 @@ from numpy.typing import NDArray
 from bitgrove.cli import files, tables
 from bitgrove.cli.failures import fail, printable
 from bitgrove.cli.options import parse
+from bitgrove.cli.reporting import run_report
 from bitgrove.cli.training import categories_of_model, run_train
+from bitgrove.cli.verifying import run_verify
 from bitgrove.errors import DataError
 from bitgrove.estimators.answers import Labels, answers_of_model
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 2 bad input, 1 a fault of ours."""
+    """Run one command and return its exit code: 0 done, 2 bad input, 1 a fault of ours.
+
+    A command that answers a question may have codes of its own.
+    """
     try:
         args = parse(argv)
-        _COMMANDS[args.command](args)
+        code: int | None = _COMMANDS[args.command](args)
         if sys.stdout is not None:  # it may have been closed before we came
             sys.stdout.flush()
-        return 0
+        return code or 0
     except BrokenPipeError:
         # The reader of our output has left (`bitgrove info | head`): nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -92,6 +97,7 @@ def _info(args: argparse.Namespace) -> None:
         "features": model.n_features,
         "size_bytes": os.path.getsize(args.model),
         "digest": model.digest(),
+        "record": None if model.record is None else model.record.facts(),
         "parameters": model.params,
         "top_features": [
             {"name": model.feature_names[i], "gain": float(gain[i]), "splits": int(splits[i])}
@@ -100,6 +106,15 @@ def _info(args: argparse.Namespace) -> None:
         ],
     }
     print(json.dumps(facts, indent=2) if args.json else _info_text(facts, float(gain.sum())))
+
+
+def _convert(args: argparse.Namespace) -> None:
+    from bitgrove.model.exchange import export_model, import_model
+
+    files.check_output(args.out, [args.model])
+    model = import_model(args.model)
+    export_model(model, args.out, args.format, raw_score=args.raw)
+    print(f"{args.model}: {model!r} written to {args.out}")
 
 
 def _demo(args: argparse.Namespace) -> None:
@@ -144,6 +159,9 @@ def _info_text(facts: dict[str, Any], total_gain: float) -> str:
         if isinstance(value, list):
             value = tables.listed(value, most=20)
         lines.append(f"{name.replace('_', ' '):<16}{'-' if value is None else value}")
+    lines += ["", "trained on (sha256)"]
+    record = facts["record"] or {"record": "none: its data is not known"}
+    lines += [f"  {name.replace('_', ' '):<14}{value or '-'}" for name, value in record.items()]
     lines += ["", "parameters"]
     params = sorted(facts["parameters"].items())
     lines += [f"  {printable(name):<30}{printable(str(value))}" for name, value in params]
@@ -156,4 +174,12 @@ def _info_text(facts: dict[str, Any], total_gain: float) -> str:
     return "\n".join(lines)
 
 
-_COMMANDS = {"train": run_train, "predict": _predict, "info": _info, "demo": _demo}
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
+    "train": run_train,
+    "predict": _predict,
+    "info": _info,
+    "convert": _convert,
+    "report": run_report,
+    "verify": run_verify,
+    "demo": _demo,
+}

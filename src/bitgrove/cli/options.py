@@ -37,6 +37,25 @@ examples:
   bitgrove info flights.bitgrove
   bitgrove info flights.bitgrove --json | jq .digest
 """
+_CONVERT_EXAMPLES = """\
+examples:
+  bitgrove convert price.bitgrove price.onnx
+  bitgrove convert price.bitgrove price.txt --format lightgbm
+  bitgrove convert old_xgboost.json price.bitgrove
+"""
+_REPORT_EXAMPLES = """\
+examples:
+  bitgrove report flights.bitgrove --data valid.csv --label delayed --out report.html
+  bitgrove report web.bitgrove --data test.parquet --label grade --group query --out web.html
+  bitgrove report flights.bitgrove --out model.html
+"""
+_VERIFY_EXAMPLES = """\
+examples:
+  bitgrove verify price.bitgrove --data train.parquet
+  bitgrove verify flights.bitgrove --data 'part-*.csv' --label delayed --weight n_seen --json
+  mpiexec -n 4 bitgrove verify price.bitgrove --data 'part-*.parquet' --label price
+exit codes: 0 the same model, 3 another one, 2 the input cannot be used
+"""
 _DEMO_EXAMPLES = """\
 examples:
   bitgrove demo
@@ -113,18 +132,26 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
         "train": command("train", "Train a model on CSV or Parquet files.", _TRAIN_EXAMPLES),
         "predict": command("predict", "Predict rows of CSV or Parquet files.", _PREDICT_EXAMPLES),
         "info": command("info", "Describe a model file.", _INFO_EXAMPLES),
+        "convert": command(
+            "convert", "Turn a model into one of another library, or back.", _CONVERT_EXAMPLES
+        ),
+        "report": command("report", "Write an HTML page about a model.", _REPORT_EXAMPLES),
+        "verify": command("verify", "Train again and compare with a model file.", _VERIFY_EXAMPLES),
         "demo": command("demo", "Compare full precision with 5 to 2 bits.", _DEMO_EXAMPLES),
     }
     _add_train_options(made["train"])
     _add_predict_options(made["predict"])
     _add_info_options(made["info"])
+    _add_convert_options(made["convert"])
+    _add_report_options(made["report"])
+    _add_verify_options(made["verify"])
     _add_demo_options(made["demo"])
     return parser, made
 
 
-def _add_data_options(parser: _Parser) -> None:
+def _add_data_options(parser: _Parser, *, required: bool = True) -> None:
     parser.add_argument(
-        "--data", metavar="FILE", nargs="+", action="extend", required=True,
+        "--data", metavar="FILE", nargs="+", action="extend", required=required,
         help="CSV, TSV (also .gz) or Parquet; several files or a quoted pattern are read one "
         "below the other, e.g. --data 'part-*.parquet'",
     )  # fmt: skip
@@ -180,19 +207,14 @@ def _add_train_options(parser: _Parser) -> None:
         _add_table_parameter(groups[parameter.group], parameter)
 
 
-def _add_column_options(parser: _Parser) -> None:
+def _add_column_options(parser: _Parser, *, is_label_needed: bool = True) -> None:
     """What the columns are for."""
     parser.add_argument(
-        "--label", metavar="COL", required=True,
-        help="the column to predict; text is fine for classes, e.g. --label price",
+        "--label", metavar="COL", required=is_label_needed,
+        help="the column to predict; text is fine for classes, e.g. --label price"
+        + ("" if is_label_needed else " (default: the only column that is no feature)"),
     )  # fmt: skip
-    parser.add_argument("--weight", metavar="COL",
-                        help="a column of row weights, e.g. --weight n_seen")  # fmt: skip
-    parser.add_argument(
-        "--group", metavar="COL",
-        help="the column of query ids for lambdarank; rows of a query must be contiguous, "
-        "e.g. --group query",
-    )  # fmt: skip
+    _add_weight_and_group(parser)
     parser.add_argument(
         "--ignore", metavar="COLS", action="append",
         help="columns that are not features, e.g. --ignore id,date (repeatable)",
@@ -201,6 +223,16 @@ def _add_column_options(parser: _Parser) -> None:
         "--categorical_feature", "--categorical-feature", metavar="COLS", action="append",
         help="columns of numbers that are categories, e.g. --categorical_feature zip,shop "
         "(repeatable); text columns are categories anyway",
+    )  # fmt: skip
+
+
+def _add_weight_and_group(parser: _Parser) -> None:
+    parser.add_argument("--weight", metavar="COL",
+                        help="a column of row weights, e.g. --weight n_seen")  # fmt: skip
+    parser.add_argument(
+        "--group", metavar="COL",
+        help="the column of query ids for lambdarank; rows of a query must be contiguous, "
+        "e.g. --group query",
     )  # fmt: skip
 
 
@@ -247,20 +279,63 @@ def _add_predict_options(parser: _Parser) -> None:
                         help="threads (default: all cores), e.g. --n_jobs 2")  # fmt: skip
 
 
-def _add_info_options(parser: _Parser) -> None:
+def _add_model(parser: _Parser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("model", metavar="MODEL", nargs="?", default=argparse.SUPPRESS,
                        help="the model file, e.g. price.bitgrove")  # fmt: skip
     which.add_argument("--model", dest="model", help=argparse.SUPPRESS)  # as in the other commands
+
+
+def _add_verify_options(parser: _Parser) -> None:
+    _add_model(parser)
+    _add_data_options(parser)
+    _add_column_options(parser, is_label_needed=False)
+    parser.add_argument("--init_model", "--init-model", metavar="FILE",
+                        help="the model that training went on from, if it did")  # fmt: skip
+    parser.add_argument("--device", metavar="NAME", help="where to train, e.g. --device cuda")
+    parser.add_argument("--n_jobs", "--n-jobs", metavar="INT", type=_integer(-1),
+                        help="threads (default: all cores), e.g. --n_jobs 2")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
+
+
+def _add_info_options(parser: _Parser) -> None:
+    _add_model(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
     parser.add_argument("--top", metavar="INT", type=_integer(0), default=10,
                         help="how many features to list, e.g. --top 5 (default: 10)")  # fmt: skip
 
 
+def _add_convert_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "model", metavar="IN",
+        help="a model of bitgrove, LightGBM (text) or XGBoost (JSON, UBJSON); the file tells which",
+    )  # fmt: skip
+    parser.add_argument("out", metavar="OUT", help="the file to write, e.g. price.onnx")
+    parser.add_argument(
+        "--format", metavar="NAME",
+        help="bitgrove, lightgbm, xgboost, onnx or c (default: what the name of OUT ends in: "
+        ".bitgrove, .txt, .json or .ubj, .onnx, .c), e.g. --format xgboost",
+    )  # fmt: skip
+    parser.add_argument("--raw", action="store_true",
+                        help="write a model that predicts the scores before the link")  # fmt: skip
+
+
+def _add_report_options(parser: _Parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="the model file, e.g. price.bitgrove")
+    _add_data_options(parser, required=False)
+    parser.add_argument("--label", metavar="COL",
+                        help="the column of true values, e.g. --label price")  # fmt: skip
+    _add_weight_and_group(parser)
+    parser.add_argument("--out", metavar="FILE", required=True,
+                        help="the page to write, e.g. --out report.html")  # fmt: skip
+    parser.add_argument("--title", metavar="TEXT",
+                        help="the headline, e.g. --title 'Delays in May'")  # fmt: skip
+
+
 def _add_demo_options(parser: _Parser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", default="bitgrove_demo",
-        help="folder for the model and the picture, e.g. --out /tmp/demo (default: bitgrove_demo)",
+        help="folder for model, report and picture, e.g. --out /tmp/demo (default: bitgrove_demo)",
     )  # fmt: skip
     parser.add_argument(
         "--rows", metavar="INT", type=_integer(1000), default=500_000,

@@ -9,27 +9,17 @@ Rows are counted from 1, the header not included.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.data.streams.parquet import arrow as arrow  # others take it from here, too
 from bitgrove.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def arrow() -> Any:
-    """The pyarrow package with its csv and parquet modules loaded."""
-    try:
-        import pyarrow
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("reading tables needs pyarrow: pip install bitgrove[cli]") from error
-    return pyarrow
 
 
 def column(table: pa.Table, name: str) -> pa.ChunkedArray:
@@ -84,11 +74,21 @@ def is_text(kind: pa.DataType) -> bool:
 
 def _check_no_slip(values: pa.ChunkedArray, name: str) -> None:
     levels = [value for value in values.unique().to_pylist() if value is not None]
-    if 2 * sum(map(_is_number, levels)) >= max(len(levels), 1):
-        raise DataError(
-            f"column {name!r} {_describe_text(values)}, among numbers; correct it, leave it out "
-            f"with --ignore {name}, or take it as a category with --categorical_feature {name}"
-        )
+    check_no_slip(levels, name, lambda: _describe_text(values))
+
+
+def check_no_slip(
+    levels: Sequence[str], name: str, describe: Callable[[], str] | None = None
+) -> None:
+    """DataError if most levels of a text column are numbers."""
+    if 2 * sum(map(_is_number, levels)) < max(len(levels), 1):
+        return
+    odd = next((level for level in levels if not _is_number(level)), "numbers")
+    what = f"holds text: {odd[:40]!r}" if describe is None else describe()
+    raise DataError(
+        f"column {name!r} {what}, among numbers; correct it, leave it out with --ignore {name}, "
+        f"or take it as a category with --categorical_feature {name}"
+    )
 
 
 def _as_category(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

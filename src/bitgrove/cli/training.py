@@ -1,14 +1,18 @@
-"""`bitgrove train`: from files to a model file, alone or as the ranks of an MPI launcher."""
+"""`bitgrove train`: from files to a model file, alone or as the ranks of an MPI launcher.
+
+Owns what other commands that train share with it: ranks, and files that are read as Datasets.
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,26 +29,32 @@ from bitgrove.params import PARAMETERS, TrainParams, resolve
 from bitgrove.params.parameter import Parameter
 from bitgrove.training.continuing import shared_model
 
+Answer = TypeVar("Answer")
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True,
           "false": False, "no": False, "off": False, "0": False}  # fmt: skip
 
 
 def run_train(args: argparse.Namespace) -> None:
     """Trains alone, or as one rank of those that an MPI launcher started."""
+    on_ranks(lambda comm: _train_shard(args, comm))
+
+
+def on_ranks(work: Callable[[Comm], Answer]) -> Answer:
+    """The work of this process: alone, or as one rank of those that an MPI launcher started."""
     from bitgrove.distributed.mpi import end_all, launched_comm
 
     comm = launched_comm()
     if comm is None:
-        _train_shard(args, SoloComm())
-        return
+        return work(SoloComm())
     try:
         with fails_together(comm):
-            _train_shard(args, comm)
+            return work(comm)
     except BaseException as error:
         # Rank 0 speaks for all and ends them; if it cannot, the next one does.
         time.sleep(min(comm.rank, 5))
         told = isinstance(error, RankFailure) or getattr(error, "everywhere", False)
         end_all(fail(error, "" if told else f"rank {comm.rank}: "))
+        raise  # not reached: all ranks have ended
 
 
 def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
@@ -59,7 +69,7 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
         files.check_output(args.model, inputs)
 
     init_model = shared_model(args.init_model, comm, "init_model")
-    read = _ShardReader(args, params, comm, init_model)
+    read = ShardReader(args, params, comm, init_model)
     train_set = read.dataset(args.data)
     valid_set = read.dataset(args.valid) if args.valid else None
     n_rows = sharded_files.introduce_ranks(comm, train_set.n_rows)
@@ -118,54 +128,91 @@ def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
         raise ParameterError("early_stopping_rounds needs validation data: --valid FILE")
 
 
-class _ShardReader:
+class ShardReader:
     """Reads this rank's part of table files as Datasets.
 
     The first one, or the model that training goes on from, sets the classes; the first one says
-    which columns are categories.
+    which columns are categories. features: their names; None: all columns that have no other role.
     """
 
     def __init__(
-        self, args: argparse.Namespace, params: TrainParams, comm: Comm, init_model: Model | None
+        self,
+        args: argparse.Namespace,
+        params: TrainParams,
+        comm: Comm,
+        init_model: Model | None = None,
+        features: list[str] | None = None,
     ) -> None:
-        self.args, self.comm = args, comm
+        self.args, self.comm, self.features = args, comm, features
         assert params.objective is not None
         self.objective = OBJECTIVES[params.objective].from_settings(vars(params))
         self.classes = None if init_model is None else init_model.class_labels()
         self.known = {} if init_model is None else categories_of_model(init_model)
         self.text = frozenset(name for name, is_text in self.known.items() if is_text)
         self.categories: list[str] | None = None
+        self.by_type: frozenset[str] = frozenset()  # columns of text that nobody listed
 
     def dataset(self, patterns: Sequence[str]) -> Dataset:
         args, comm = self.args, self.comm
-        table, names = self._table(patterns)
+        how = files.Reading(args.delimiter, (comm.rank, comm.size), args.group, self.text)
+        # Categories of a model to go on from are looked up in rows that are all in memory.
+        found = None if self.known else files.parquet_rows(patterns, how)
+        if found is None:
+            table, names = self._table(patterns, how)
+            return self._dataset(table, tables.feature_table(table, names, self.categories or ()))
+        rows, head = found
+        head, names = self._columns(sharded_files.shared_columns(head, comm))
+        roles = [name for name in (self.label, args.weight, args.group) if name is not None]
+        categories = self.categories or ()
+
+        def batches() -> Iterator[Any]:
+            for table in itertools.chain([head], rows.batches(names)):
+                yield tables.feature_table(table, names, categories)
+
+        made = self._dataset(rows.read(roles), batches)
+        for f, levels in made.levels.items():
+            if names[f] in self.by_type:
+                tables.check_no_slip(levels.values.tolist(), names[f])
+        return made
+
+    def _dataset(self, table: Any, features: Any) -> Dataset:
+        """features: a table, or a function that makes batches of it."""
+        args = self.args
         if args.group:
-            sharded_files.check_query_borders(table, args.group, comm)
-        label, self.classes = self._labels(table, args.label)
-        if self.categories is None:
-            listed = [*_listed_categories(table, names, args), *self.known]
-            self.categories = tables.categories_of(table, names, listed)
-        return Dataset(
-            tables.feature_table(table, names, self.categories),
+            sharded_files.check_query_borders(table, args.group, self.comm)
+        label, self.classes = self._labels(table, self.label)
+        return (Dataset.from_batches if callable(features) else Dataset)(
+            features,
             label,
             weight=tables.numbers(table, args.weight) if args.weight else None,
             group=tables.group_sizes(table, args.group) if args.group else None,
             categorical_feature=self.categories,
         )
 
-    def _table(self, patterns: Sequence[str]) -> tuple[Any, list[str]]:
+    def _names(self, table: Any) -> list[str]:
+        return _feature_names(table, self.args) if self.features is None else self.features
+
+    def _columns(self, table: Any) -> tuple[Any, list[str]]:
+        """The table and the names of its features; categories are set by the first one."""
+        names, args = self._names(table), self.args
+        self.label = args.label or _only_other(table, [*names, args.weight, args.group])
+        if self.categories is None:
+            listed = [*_listed_categories(table, names, args), *self.known]
+            self.categories = tables.categories_of(table, names, listed)
+            self.by_type = (files.text_columns(table) & set(names)) - set(listed)
+        return table, names
+
+    def _table(self, patterns: Sequence[str], how: files.Reading) -> tuple[Any, list[str]]:
         """The table and the names of its features; what is text on one rank is text on all."""
-        args, comm = self.args, self.comm
-        how = files.Reading(args.delimiter, (comm.rank, comm.size), args.group, self.text)
-        table = sharded_files.shared_columns(files.read_table(patterns, how), comm)
-        names = _feature_names(table, args)
+        table = sharded_files.shared_columns(files.read_table(patterns, how), self.comm)
+        names = self._names(table)
         if self.categories is None:
             mine = self.text | (files.text_columns(table) & set(names))
-            self.text = sharded_files.shared_names(mine, comm)
+            self.text = sharded_files.shared_names(mine, self.comm)
             if self.text != mine:
                 again = files.read_table(patterns, replace(how, text=self.text))
                 table = again.select(table.column_names)
-        return table, names
+        return self._columns(table)
 
     def _labels(self, table: Any, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """(labels as numbers, classes or None if the objective has none)."""
@@ -226,7 +273,17 @@ def _parse_value(parameter: Parameter, text: str) -> object:
     return text
 
 
+def _only_other(table: Any, known: Sequence[str | None]) -> str:
+    """The column that is none of these: the label, if nobody says which."""
+    others = [name for name in table.column_names if name not in known]
+    if len(others) != 1:
+        found = tables.listed(others) if others else "none"
+        raise DataError(f"--label is needed: columns that are no features: {found}")
+    return str(others[0])
+
+
 def _feature_names(table: Any, args: argparse.Namespace) -> list[str]:
+    """All columns that have no other role."""
     roles = [name for name in (args.label, args.weight, args.group) if name is not None]
     if len(set(roles)) < len(roles):
         raise DataError("--label, --weight and --group must be different columns")

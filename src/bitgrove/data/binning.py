@@ -7,10 +7,12 @@ the edges depend neither on the order of ranks nor on their number.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from bitgrove.arithmetic.exact_math import hash_key
 from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.distributed.comm import Comm, feature_block
+from bitgrove.errors import BitgroveWarning, DataError
 
 if TYPE_CHECKING:
     from bitgrove.params import TrainParams
@@ -80,8 +83,67 @@ class BinMapper:
         """Where each feature's cut values start."""
         return self.edge_offset + np.arange(len(self.edge_offset))
 
+    def edges_of(self, feature: int) -> F64:
+        return self.edge_values[self.edge_offset[feature] : self.edge_offset[feature + 1]]
+
     def with_missing(self, has_missing: NDArray[np.uint8]) -> BinMapper:
         return replace(self, has_missing=has_missing)
+
+
+class Binning(NamedTuple):
+    """The parameters that decide about edges, and the rows that were there."""
+
+    max_bin: int
+    bin_sample_rows: int
+    random_state: int
+    n_rows: int
+
+    def check(self, params: TrainParams) -> None:
+        """Whether rows that were binned once may be trained on with these parameters."""
+        sampled = self.n_rows > min(self.bin_sample_rows, params.bin_sample_rows)
+        for name in ("max_bin", *(["bin_sample_rows"] if sampled else [])):
+            if getattr(self, name) != getattr(params, name):
+                raise DataError(
+                    f"{name}={getattr(params, name)}: this Dataset was binned with {name}="
+                    f"{getattr(self, name)}; train with that, or save() it again with params="
+                )
+        if sampled and self.random_state != params.random_state:
+            warnings.warn(
+                f"random_state={params.random_state}: the bins are those of random_state="
+                f"{self.random_state}, and the model is not that of the same rows in memory",
+                BitgroveWarning,
+                stacklevel=2,
+            )
+
+
+class Known(NamedTuple):
+    """What is known of columns before their edges are looked for.
+
+    n_levels: of those that hold codes of levels; every level has a bin of its own.
+    edges: of those that hold bins instead of values.
+    """
+
+    n_levels: Mapping[int, int] = MappingProxyType({})
+    edges: Mapping[int, F64] = MappingProxyType({})
+
+    def mapper(self, found: Mapping[int, F64]) -> BinMapper:
+        """With the edges that were found for all other columns."""
+        by_feature = {**self.edges, **found}
+        by_feature |= {f: np.arange(0.5, n - 1) for f, n in self.n_levels.items()}
+        edges = [by_feature[f] for f in range(len(by_feature))]
+        offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
+        no_missing = np.zeros(len(edges), dtype=np.uint8)
+        return BinMapper(np.concatenate(edges), offset, no_missing, frozenset(self.n_levels))
+
+
+def sample_key(seed: int) -> int:
+    """Of the hashes that decide which rows edges are found from."""
+    return hash_key(seed, _SAMPLE_PURPOSE)
+
+
+def sample_limit(sample_rows: int, n_total: int) -> int | None:
+    """Below which the hash of a sampled row is; None: all rows are looked at."""
+    return None if n_total <= sample_rows else (sample_rows << 64) // n_total
 
 
 def fit_edges(
@@ -90,27 +152,16 @@ def fit_edges(
     params: TrainParams,
     runs: RowRuns,
     comm: Comm,
-    n_levels: Mapping[int, int] | None = None,
+    known: Known | None = None,
 ) -> BinMapper:
-    """Edges from a hashed sample of about bin_sample_rows rows of all ranks (all when fewer).
-
-    n_levels: of the features that hold codes of levels; every level has a bin of its own.
-    """
-    levels = n_levels or {}
-    sample_rows, n_rows = params.bin_sample_rows, len(columns[0])
-    n_total = int(comm.allreduce_sum(np.array([n_rows], dtype=np.int64))[0])
-    rows = None
-    if n_total > sample_rows:
-        key = hash_key(params.random_state, _SAMPLE_PURPOSE)
-        rows = _sampled(runs, key, (sample_rows << 64) // n_total)
-    numeric = [f for f in range(len(columns)) if f not in levels]
-    found = _shared_edges([columns[f] for f in numeric], rows, find_edges, params.max_bin, comm)
-    by_feature = dict(zip(numeric, found, strict=True))
-    by_feature |= {f: np.arange(0.5, n - 1) for f, n in levels.items()}
-    edges = [by_feature[f] for f in range(len(columns))]
-    offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
-    no_missing = np.zeros(len(columns), dtype=np.uint8)
-    return BinMapper(np.concatenate(edges), offset, no_missing, frozenset(levels))
+    """Edges from a hashed sample of about bin_sample_rows rows of all ranks (all when fewer)."""
+    known = known or Known()
+    n_total = int(comm.allreduce_sum(np.array([len(columns[0])], dtype=np.int64))[0])
+    limit = sample_limit(params.bin_sample_rows, n_total)
+    rows = None if limit is None else _sampled(runs, sample_key(params.random_state), limit)
+    unknown = [f for f in range(len(columns)) if f not in known.n_levels and f not in known.edges]
+    found = shared_edges([columns[f] for f in unknown], rows, find_edges, params.max_bin, comm)
+    return known.mapper(dict(zip(unknown, found, strict=True)))
 
 
 def _sampled(runs: RowRuns, key: int, limit: int) -> Rows:
@@ -123,7 +174,7 @@ def _sampled(runs: RowRuns, key: int, limit: int) -> Rows:
     return np.concatenate(parts)
 
 
-def _shared_edges(
+def shared_edges(
     columns: list[Any], rows: Rows | None, find_edges: FindEdges, max_bin: int, comm: Comm
 ) -> list[F64]:
     """Edges of every feature: each rank gets all values of its block and finds their edges."""

@@ -6,9 +6,10 @@ of their own levels until a training says which levels there are on all ranks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,34 +23,64 @@ from bitgrove.data.given_values import (
     checked_scores,
     checked_weight,
 )
-from bitgrove.data.levels import Levels, recoded, union
+from bitgrove.data.levels import Codes, Levels, missing_code, recoded, union
 from bitgrove.data.tables import (
     MAX_ROWS,
     Column,
     Columns,
+    checked_names,
     code_type,
     default_names,
-    name_difference,
+    given_names,
     to_columns,
 )
 from bitgrove.errors import DataError, Problems
+
+if TYPE_CHECKING:
+    from bitgrove.data.binning import BinMapper, Binning
+    from bitgrove.data.encoder import Encoder
+    from bitgrove.data.row_ids import RowRuns
+    from bitgrove.distributed.comm import Comm
+    from bitgrove.machine.files import PathLike
+    from bitgrove.params import TrainParams
+
+Edges = NDArray[np.float64]
 
 
 class Dataset:
     """A table with labels, ready to be binned by train().
 
-    X: (n_rows, n_features) numbers, and in data frames also text and categories; NaN and nulls are
-    missing values. A rank's shard may have no rows.
-    label: one number per row, or several columns of them.
-    weight: non-negative; rows of weight zero are left out of training.
-    group: number of rows of each query, in row order (ranking); or qid: a query id for each row.
-    init_score: scores that training starts from, one per row (and output), instead of a constant;
-    predictions do not hold them. XGBoost `base_margin`.
-    feature_names (LightGBM `feature_name`): of a table without names, or instead of its own.
-    categorical_feature: "auto" (columns of text or of a category type), or a list of names or
-    positions of columns that are categories, too, such as integer codes. None: none are.
-    reference: another Dataset of the same features, whose names and bins this one shares.
-    free_raw_data: understood, but the columns are kept.
+    Parameters
+    ----------
+    X : table of shape (n_rows, n_features)
+        Numbers, and in data frames also text and categories. NaN and nulls are missing values. A
+        rank's shard may have no rows.
+    label : array, optional
+        One number per row, or several columns of them.
+    weight : array, optional
+        Non-negative; rows of weight zero are left out of training.
+    group, qid : array, optional
+        Of a ranking: the number of rows of each query, in row order, or a query id for each row.
+    init_score : array, optional
+        Scores that training starts from, one per row (and output), instead of a constant.
+        Predictions do not hold them. XGBoost `base_margin`.
+    feature_names : list of str, optional
+        Of a table without names, or instead of its own. LightGBM `feature_name`.
+    reference : Dataset, optional
+        One of the same features, whose names and bins this one shares.
+    categorical_feature : "auto", list of names or positions, or None
+        Which columns are categories. "auto": those of text or of a category type. A list adds
+        others, such as integer codes. None: none are.
+    free_raw_data : bool
+        Understood, but the columns are kept.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import bitgrove as bg
+    >>> table = pd.DataFrame({"age": [31, 45, None, 52], "town": ["Rome", "Oslo", "Rome", None]})
+    >>> bg.Dataset(table, label=[0, 1, 0, 1], weight=[1, 1, 2, 1])
+    <bitgrove.Dataset 4 rows, 2 features, with label, weight>
     """
 
     def __init__(
@@ -69,10 +100,10 @@ class Dataset:
     ) -> None:
         problems = Problems()
         with problems.collect():
-            names = _given_names(feature_names, feature_name)
+            names = given_names(feature_names, feature_name)
             choice = choice_of(categorical_feature)
             self.columns, found, self.levels = to_columns(X, choice, names)
-            self.feature_names = _checked_names(names, found, self.n_features, reference)
+            self.feature_names = checked_names(names, found, self.n_features, reference)
         n_rows = len(self.columns[0]) if hasattr(self, "columns") else _n_rows_of(X)
         self.label = self.weight = self.group = self.init_score = None
         with problems.collect():
@@ -85,9 +116,42 @@ class Dataset:
         with problems.collect():
             self.init_score = None if init_score is None else checked_scores(init_score, n_rows)
         problems.report()
+        self._settle(reference)
+
+    def _settle(self, reference: Dataset | None) -> None:
+        """What every Dataset has, however it was made.
+
+        edges: of columns that hold bins (uint8) instead of values; binning: how a file got them.
+        """
+        self.binning: Binning | None = None
         self.reference = reference
         self.pieces: list[tuple[int, int]] | None = None
         self.binned: dict[Any, Any] = {}
+        self.edges: Mapping[int, Edges] = {}
+
+    @staticmethod
+    def from_batches(make_batches: Any, label: Any = None, **parts: Any) -> Dataset:
+        """A Dataset of rows that are never in memory together; see docs/streams.md.
+
+        make_batches: a function that returns a fresh iterator over batches each time it is called:
+        tables of any kind, tuples (X, label, weight, group), or dicts of Dataset's arguments.
+        label, weight, group, qid, init_score: of all rows, or (not group) the name of the column
+        that holds them. feature_names, categorical_feature, reference: as of a Dataset.
+        """
+        from bitgrove.data.streams.streamed import from_batches
+
+        return from_batches(make_batches, label, parts)
+
+    @staticmethod
+    def from_parquet(paths: Any, label: Any = None, **parts: Any) -> Dataset:
+        """A Dataset of Parquet files, read in batches; see docs/streams.md.
+
+        paths: a file, a pattern such as "parts-*.parquet", or a list of them. label, weight, group:
+        names of columns; group holds a query id for each row. ignore: columns that are no features.
+        """
+        from bitgrove.data.streams.parquet import from_parquet
+
+        return from_parquet(paths, label, **parts)
 
     def __repr__(self) -> str:
         parts = ["label", "weight", "group", "init_score"]
@@ -97,10 +161,12 @@ class Dataset:
 
     @property
     def n_rows(self) -> int:
+        """Rows of the table."""
         return len(self.columns[0])
 
     @property
     def n_features(self) -> int:
+        """Columns of the table."""
         return len(self.columns)
 
     @property
@@ -145,7 +211,7 @@ class Dataset:
         if self.weight is None or bool(np.all(self.weight > 0)):
             return self
         keep = np.flatnonzero(self.weight > 0)
-        kept = self._with_rows([take_rows(column, keep) for column in self.columns])
+        kept = self._taken(keep)
         kept.label = None if self.label is None else self.label[keep]
         kept.weight = self.weight[keep]
         kept.init_score = None if self.init_score is None else self.init_score[keep]
@@ -162,7 +228,7 @@ class Dataset:
         taken = np.asarray(rows)
         if taken.dtype == np.bool_:
             taken = np.flatnonzero(taken)
-        part = self._with_rows([take_rows(column, taken) for column in self.columns])
+        part = self._taken(taken)
         part.label = None if self.label is None else self.label[taken]
         part.weight = None if self.weight is None else self.weight[taken]
         part.init_score = None if self.init_score is None else self.init_score[taken]
@@ -178,16 +244,86 @@ class Dataset:
 
     def as_columns(self) -> Columns:
         """What tables.to_columns makes of a Dataset."""
+        self.require_values("prediction")
         return Columns(
             [on_host(column) for column in self.columns], self.feature_names, self.levels
         )
 
+    def require_values(self, what: str) -> None:
+        """DataError if the values are not in memory."""
+        if self.edges:
+            raise DataError(f"{what} needs the values of the rows, but this Dataset holds bins")
+
+    def kind_of_rows(self) -> str:
+        """In which form the rows are there, for other ranks to compare."""
+        if not self.edges:
+            return "rows in memory"
+        edges = [np.append(self.edges[f], np.nan) for f in sorted(self.edges)]
+        digest = hashlib.sha256(np.concatenate(edges).tobytes()).hexdigest()
+        return f"bins of the edges {digest[:12]}"
+
+    def in_parts(self) -> Iterator[Dataset]:
+        """The same rows, as many at a time as are in memory together."""
+        yield self
+
+    def in_bins(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Dataset:
+        """The rows as a training with these parameters bins them: in memory they stay values."""
+        if self.binning is not None:
+            self.binning.check(params)
+        return self
+
+    def host_edges(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Mapping[int, Edges]:
+        """The edges that a training with these parameters finds for the columns of numbers."""
+        if self.binning is not None:
+            self.binning.check(params)
+            return self.edges
+        from bitgrove.data.binned.tables import number_edges
+
+        return number_edges(self.as_columns(), params, runs, comm)
+
+    def with_edges(self, edges: Mapping[int, Edges], n_jobs: int | None) -> Dataset:
+        """The same rows: numbers as bins of these edges, categories as unsigned codes."""
+        if self.binning is not None:
+            self._check_edges(edges)
+            return self
+        from bitgrove.data.binned.tables import as_bins
+
+        return self.of_columns(as_bins(self.as_columns(), edges, n_jobs), edges)
+
+    def save(self, path: PathLike, params: Mapping[str, Any] | None = None) -> None:
+        """Writes the rows as bins, for `bitgrove.open_dataset`; see docs/streams.md.
+
+        params: those of the training, of which `max_bin`, `bin_sample_rows` and `random_state`
+        decide about bins. They are those of the reference, where there is one.
+        """
+        from bitgrove.data.binned.dataset import save_dataset
+
+        save_dataset(self, path, params)
+
+    def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
+        """The columns that a model's trees see, as values or as the bins of a training set."""
+        self._check_edges({f: mapper.edges_of(f) for f in self.edges if f not in encoder.levels})
+        return encoder.encode(self.columns, self.levels, self.feature_names)
+
+    def _check_edges(self, wanted: Mapping[int, Edges]) -> None:
+        for f, edges in self.edges.items():
+            if f not in wanted or not np.array_equal(edges, wanted[f]):
+                raise DataError(
+                    f"column {self.feature_names[f]!r} was binned with other edges than those of "
+                    "the training set: bin it with reference=, or keep its values"
+                )
+
     def is_missing(self, feature: int) -> bool:
         """Whether no row has a value: such a column may be one of numbers or of levels."""
-        column = on_host(self.columns[feature][:1])
-        if len(column) and not np.isnan(column[0]):
-            return False
-        return bool(np.isnan(on_host(self.columns[feature])).all())
+        return all(self._are_missing(feature, rows).all() for rows in (slice(1), slice(None)))
+
+    def _are_missing(self, feature: int, rows: slice) -> NDArray[np.bool_]:
+        column = on_host(self.columns[feature][rows])
+        if column.dtype.kind != "u":
+            return np.isnan(column)
+        if feature in self.edges:
+            return np.asarray(column == len(self.edges[feature]) + 1)
+        return np.asarray(column == missing_code(len(self.levels[feature])))
 
     def with_levels(self, levels: Mapping[int, Levels]) -> Dataset:
         """The same rows, categories as the codes of these levels; others become missing."""
@@ -198,11 +334,25 @@ class Dataset:
             here = self.levels.get(f)
             if here is not None and here is not wanted:
                 new_code = wanted.find(self.feature_names[f], here)
-                codes = recoded(on_host(columns[f]), new_code, code_type(len(wanted)))
+                codes = _recoded(on_host(columns[f]), new_code, len(wanted))
                 columns[f] = beside(codes, columns[f])
         other = copy(self)
         other.columns, other.levels, other.binned = columns, dict(levels), {}
         return other
+
+    @staticmethod
+    def of_columns(made: Columns, edges: Mapping[int, Edges]) -> Dataset:
+        """Columns as they are: float32, float64, codes, or the bins of these edges."""
+        dataset = object.__new__(Dataset)
+        dataset._settle(None)
+        dataset.columns, dataset.levels = made.values, made.levels
+        dataset.feature_names = made.names or default_names(len(made.values))
+        dataset.edges = edges
+        dataset.label = dataset.weight = dataset.group = dataset.init_score = None
+        return dataset
+
+    def _taken(self, rows: NDArray[Any]) -> Dataset:
+        return self._with_rows([take_rows(column, rows) for column in self.columns])
 
     def _with_rows(self, columns: list[Column]) -> Dataset:
         """The same features with other rows, whose label, weight, ... the caller sets."""
@@ -210,6 +360,13 @@ class Dataset:
         other.columns, other.binned = columns, {}
         other.label = other.weight = other.group = other.init_score = other.pieces = None
         return other
+
+
+def _recoded(codes: NDArray[Any], new_code: Codes, n_levels: int) -> NDArray[Any]:
+    if codes.dtype.kind != "u":
+        return recoded(codes, new_code, code_type(n_levels), np.nan)
+    missing = missing_code(n_levels)
+    return recoded(codes, new_code, np.min_scalar_type(missing), missing)
 
 
 def _sizes_kept(sizes: NDArray[np.int64] | list[int], keep: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -241,43 +398,3 @@ def _n_rows_of(X: Any) -> int:
     """Of a table that cannot be used, to judge the label that came with it."""
     shape = getattr(X, "shape", None)
     return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else 0
-
-
-def _given_names(ours: Sequence[str] | None, lightgbm: Sequence[str] | None) -> Any:
-    if ours is not None and lightgbm is not None:
-        raise DataError("feature_names and feature_name are the same; give one of them")
-    given = ours if ours is not None else lightgbm
-    return None if isinstance(given, str) and given == "auto" else given
-
-
-def _is_unicode(text: str) -> bool:
-    """Half of a surrogate pair is a str, but nothing that a file can hold."""
-    return text.isascii() or text == text.encode(errors="ignore").decode()
-
-
-def _checked_names(
-    given: Sequence[str] | None,
-    found: list[str] | None,
-    n_features: int,
-    reference: Dataset | None,
-) -> list[str]:
-    if isinstance(given, str):
-        raise DataError(f"feature_names must be a list of names, got {given!r}")
-    names = [str(name) for name in given] if given is not None else found
-    if names is not None and (strange := [name for name in names if not _is_unicode(name)]):
-        raise DataError(f"feature_names: {strange[0]!r} is not Unicode text")
-    if reference is not None:
-        if reference.n_features != n_features:
-            raise DataError(
-                f"X has {n_features} features, the reference has {reference.n_features}"
-            )
-        names = reference.feature_names if names is None else names
-        if names != reference.feature_names:
-            raise DataError(name_difference(names, reference.feature_names))
-    if names is None:
-        return default_names(n_features)
-    if len(names) != n_features:
-        raise DataError(f"feature_names: {len(names)} names for {n_features} features")
-    if len(set(names)) != len(names):
-        raise DataError("feature_names: names must be unique")
-    return names

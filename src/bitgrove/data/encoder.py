@@ -67,7 +67,8 @@ class Encoder:
                 encoded[f] = beside(first, columns[f])
                 more += [beside(other, columns[f]) for other in others]
             else:
-                encoded[f] = beside(recoded(on_host(codes), new_code, np.float32), columns[f])
+                found_codes = recoded(on_host(codes), new_code, np.float32, np.nan)
+                encoded[f] = beside(found_codes, columns[f])
         return encoded + more
 
     def table(self, columns: Sequence[Column]) -> Any:

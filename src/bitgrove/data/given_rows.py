@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_consistent_length, column_or_1d
 
 from bitgrove.errors import DataError, ParameterError
 
@@ -42,6 +41,8 @@ class Queries(NamedTuple):
             )
         if self.qid is None:
             return self.group
+        from sklearn.utils import check_consistent_length, column_or_1d
+
         check_consistent_length(y, self.qid)
         ids = column_or_1d(self.qid)
         starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))

@@ -93,10 +93,25 @@ def union(name: str, parts: Sequence[Levels]) -> Levels:
     return Levels(kind, np.unique(np.concatenate(values)))
 
 
-def recoded(codes: NDArray[Any], new_code: Codes, dtype: Any) -> NDArray[Any]:
-    """Float codes (NaN: missing) of a column under other levels; new_code -1 becomes missing."""
-    table = np.append(np.where(new_code < 0, np.nan, new_code), np.nan).astype(dtype)
-    return np.asarray(table[np.where(np.isnan(codes), len(new_code), codes).astype(np.intp)])
+def missing_code(n_levels: int) -> int:
+    """Of columns of unsigned codes: the first number that is no level (0 always is one)."""
+    return max(n_levels, 1)
+
+
+def whole_codes(column: NDArray[Any], n_levels: int) -> Codes:
+    """The codes of a column as integers, n_levels where they are missing.
+
+    Missing are NaN in columns of floats, missing_code in those of unsigned integers.
+    """
+    if column.dtype.kind == "u":
+        return np.minimum(column.astype(np.intp), n_levels)
+    return np.where(np.isnan(column), n_levels, column).astype(np.intp)
+
+
+def recoded(column: NDArray[Any], new_code: Codes, dtype: Any, missing: float) -> NDArray[Any]:
+    """The codes of a column under other levels; new_code -1 becomes missing."""
+    table = np.append(np.where(new_code < 0, missing, new_code), missing).astype(dtype)
+    return np.asarray(table[whole_codes(column, len(new_code))])
 
 
 def is_category_type(series: Any) -> bool:

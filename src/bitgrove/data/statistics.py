@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
 from bitgrove.arithmetic.fixed_point import fixed_point_sums, to_units
-from bitgrove.data.levels import Codes
+from bitgrove.data.levels import Codes, whole_codes
 from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.distributed.comm import Comm, SoloComm
 
@@ -48,11 +48,11 @@ class Statistics:
     def n_columns(self) -> int:
         return len(self.values)
 
-    def of_codes(self, codes: NDArray[np.floating], new_code: Codes) -> list[F64]:
-        """The columns of rows with float codes (NaN: missing); new_code: the codes here, or -1."""
+    def of_codes(self, codes: NDArray[Any], new_code: Codes) -> list[F64]:
+        """The columns of rows with codes of other levels; new_code: the codes here, or -1."""
         worth = np.append(self.values, np.zeros((self.n_columns, 1)), axis=1)[:, new_code]
         worth = np.append(worth, self.values[:, -1:], axis=1)
-        rows = np.where(np.isnan(codes), len(new_code), codes).astype(np.intp)
+        rows = whole_codes(codes, len(new_code))
         return [column[rows] for column in worth]
 
 
@@ -76,10 +76,10 @@ class Blocks(NamedTuple):
 
 
 def fit_statistics(
-    codes: NDArray[np.floating], n_levels: int, gradients: FirstGradients, blocks: Blocks
+    codes: NDArray[Any], n_levels: int, gradients: FirstGradients, blocks: Blocks
 ) -> tuple[Statistics, list[F64]]:
     """The statistics of all rows, and the columns of this rank's rows: one for each output."""
-    level = np.where(np.isnan(codes), n_levels, codes).astype(np.int64)
+    level = whole_codes(codes, n_levels)
     group = blocks.of_row * (n_levels + 1) + level
     n_groups = N_BLOCKS * (n_levels + 1)
     counts = _summed([np.bincount(group, minlength=n_groups).astype(np.int64)], blocks.comm)

@@ -9,11 +9,10 @@ categories as the codes of their levels. Columns on a GPU stay there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
 
 from bitgrove.data.categories import BY_TYPE, CategoryChoice
 from bitgrove.data.device_tables import beside, device_table, is_on_gpu, on_host
@@ -122,6 +121,8 @@ def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> list[A
 
 
 def _array_columns(table: Any) -> list[Column]:
+    from sklearn.utils.validation import check_array  # importing it takes longer than all else
+
     table = check_array(
         as_numbers("X", table),
         accept_sparse="csc",
@@ -176,6 +177,52 @@ def name_difference(names: list[str], expected: list[str]) -> str:
     if missing or extra:
         return f"columns differ from training: missing {missing[:5]}, unexpected {extra[:5]}"
     return "columns are the training columns in another order; reorder them as in training"
+
+
+class HasFeatures(Protocol):
+    """A Dataset that another one has the features of."""
+
+    feature_names: list[str]
+
+
+def given_names(ours: Sequence[str] | None, lightgbm: Sequence[str] | None) -> Any:
+    if ours is not None and lightgbm is not None:
+        raise DataError("feature_names and feature_name are the same; give one of them")
+    given = ours if ours is not None else lightgbm
+    return None if isinstance(given, str) and given == "auto" else given
+
+
+def _is_unicode(text: str) -> bool:
+    """Half of a surrogate pair is a str, but nothing that a file can hold."""
+    return text.isascii() or text == text.encode(errors="ignore").decode()
+
+
+def checked_names(
+    given: Sequence[str] | None,
+    found: list[str] | None,
+    n_features: int,
+    reference: HasFeatures | None,
+) -> list[str]:
+    if isinstance(given, str):
+        raise DataError(f"feature_names must be a list of names, got {given!r}")
+    names = [str(name) for name in given] if given is not None else found
+    if names is not None and (strange := [name for name in names if not _is_unicode(name)]):
+        raise DataError(f"feature_names: {strange[0]!r} is not Unicode text")
+    if reference is not None:
+        if len(reference.feature_names) != n_features:
+            raise DataError(
+                f"X has {n_features} features, the reference has {len(reference.feature_names)}"
+            )
+        names = reference.feature_names if names is None else names
+        if names != reference.feature_names:
+            raise DataError(name_difference(names, reference.feature_names))
+    if names is None:
+        return default_names(n_features)
+    if len(names) != n_features:
+        raise DataError(f"feature_names: {len(names)} names for {n_features} features")
+    if len(set(names)) != len(names):
+        raise DataError("feature_names: names must be unique")
+    return names
 
 
 def collected(X: Any) -> Any:

@@ -29,6 +29,12 @@ def agree(comm: Comm, params: TrainParams, train_set: Dataset) -> Dataset:
     if sum(f["n_rows"] for f in facts) == 0:
         raise everywhere(DataError, "X has 0 sample(s) while a minimum of 1 is required.")
     for rank, other in enumerate(facts):
+        if other["bins"] != facts[0]["bins"]:
+            raise everywhere(
+                DataError,
+                f"X: rank 0 has {facts[0]['bins']}, rank {rank} {other['bins']}; all ranks need "
+                "rows in memory, or streams, or bins of the same edges",
+            )
         _check_parameters(rank, facts[0]["params"], other["params"])
         _check_columns(rank, facts[0]["features"], other["features"])
     filled = [rank for rank, f in enumerate(facts) if f["n_rows"]]
@@ -75,6 +81,7 @@ def _facts(params: TrainParams, train_set: Dataset) -> dict[str, Any]:
         "n_rows": train_set.n_rows,
         "params": {k: plain(v) for k, v in shared.items()},
         "features": train_set.feature_names,
+        "bins": train_set.kind_of_rows(),
         **{what: _row_shape(getattr(train_set, what)) for what in _PARTS},
     }
 

@@ -19,7 +19,7 @@ from bitgrove.estimators.answers import (
     weigh_classes,
 )
 from bitgrove.estimators.base import Estimator
-from bitgrove.estimators.fitted import Array
+from bitgrove.estimators.fitted import Array, is_prediction
 from bitgrove.model.model import Model
 from bitgrove.objectives import Custom, Objective
 from bitgrove.params import Parameter
@@ -37,6 +37,15 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     Classes may be of any type that can be sorted. `classes_` are the distinct ones. y may also have
     several columns of 0 and 1, labels that may hold at the same time: each has trees of its own in
     one model, and `predict` and `predict_proba` return a column for each.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bitgrove import BitGroveClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> classifier = BitGroveClassifier(n_estimators=20).fit(X, y)
+    >>> classifier.predict_proba(X).shape
+    (150, 3)
     """
 
     own_parameters = (*Estimator.own_parameters, _CLASS_WEIGHT)
@@ -51,11 +60,13 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def predict(self, X: Any, *, raw_score: bool = False, **how: Any) -> Array:
         """The most probable class of each row; of several labels, which of them hold.
 
-        The keywords are those of `Model.predict`: with `raw_score` or `pred_leaf` it returns scores
-        or leaves; `num_iteration` and `start_iteration` choose iterations.
+        The keywords are those of `Model.predict`: with `raw_score`, `pred_leaf` or `pred_contrib`
+        it returns scores, leaves or contributions; `num_iteration` and `start_iteration` choose
+        iterations.
         """
         scores = self._predict(X, raw_score=True, **how)
-        return scores if raw_score or how.get("pred_leaf") else self._answers.chosen(scores)
+        wanted = is_prediction(how) and not raw_score
+        return self._answers.chosen(scores) if wanted else scores
 
     def predict_proba(self, X: Any, **how: Any) -> Array:
         """(n_rows, n_classes) probabilities, in the order of `classes_`; keywords as in predict.
@@ -68,11 +79,8 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
                 "probabilities; apply your own link to predict(X, raw_score=True)"
             )
         found = self._predict(X, **how)
-        return (
-            found
-            if how.get("raw_score") or how.get("pred_leaf")
-            else self._answers.probabilities(found)
-        )
+        wanted = is_prediction(how) and not how.get("raw_score")
+        return self._answers.probabilities(found) if wanted else found
 
     def decision_function(self, X: Any) -> Array:
         """Raw scores: (n_rows,), above 0 for `classes_[1]`; a column for each class beyond two, or

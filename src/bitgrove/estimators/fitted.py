@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
 from bitgrove.data.tables import collected, column_names
 from bitgrove.errors import ParameterError
@@ -68,6 +69,21 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self.model_.save(path)
 
+    def export(self, path: PathLike, format: str | None = None, *, raw_score: bool = False) -> None:
+        """Write the model for another library; see `Model.export`."""
+        check_is_fitted(self)
+        self.model_.export(path, format, raw_score=raw_score)
+
+    def report(self, path: PathLike, X: Any = None, y: Any = None, **more: Any) -> None:
+        """Write an HTML page about the model, and about its predictions for X, whose truth is y.
+
+        The keywords are those of `Model.report`."""
+        check_is_fitted(self)
+        if X is not None and not isinstance(X, Dataset):
+            X = self._table(X, self._known_categories(), reset=False)
+        # An estimator keeps its curves when it is pickled, a model does not.
+        self.model_.report(path, X, y, **{"evals_result": self.evals_result_, **more})
+
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """What `predict` says after each iteration."""
         raise NotImplementedError
@@ -118,7 +134,7 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """Each feature's share of the total gain, or of the splits; see `importance_type`."""
+        """Each feature's share of the total, of gain, splits or cover; see `importance_type`."""
         check_is_fitted(self)
         importance = self.model_.feature_importance(self.importance_type)
         total = importance.sum()
@@ -143,6 +159,11 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def is_prediction(how: Mapping[str, Any]) -> bool:
+    """Whether keywords of Model.predict ask for predictions, not for leaves or contributions."""
+    return not any(how.get(f"pred_{what}") for what in ("leaf", "contrib", "interactions"))
 
 
 def _holds_categories(X: Any, listed: Any) -> bool:

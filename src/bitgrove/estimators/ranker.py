@@ -21,6 +21,16 @@ class BitGroveRanker(Estimator):
     """Gradient boosted trees, trained in integers, that rank the rows of each query.
 
     y holds relevance grades: 0, 1, 2, ...
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bitgrove import BitGroveRanker
+    >>> X = np.arange(2000.0).reshape(1000, 2) % 83
+    >>> y = (X[:, 0] // 21).astype(int)
+    >>> ranker = BitGroveRanker(n_estimators=10).fit(X, y, group=[20] * 50)
+    >>> ranker.predict(X[:20]).shape
+    (20,)
     """
 
     @classmethod

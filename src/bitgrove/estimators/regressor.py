@@ -16,6 +16,15 @@ class BitGroveRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     """Gradient boosted trees, trained in integers, for a target of numbers.
 
     y may have several columns: each has trees of its own in one model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bitgrove import BitGroveRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> regressor = BitGroveRegressor(n_estimators=50, num_leaves=7).fit(X, y)
+    >>> regressor.score(X, y) > 0.6
+    True
     """
 
     takes_columns = True
@@ -27,8 +36,9 @@ class BitGroveRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     def predict(self, X: Any, **how: Any) -> Array:
         """The predicted value of each row.
 
-        The keywords are those of `Model.predict`: with `raw_score` or `pred_leaf` it returns scores
-        or leaves; `num_iteration` and `start_iteration` choose iterations.
+        The keywords are those of `Model.predict`: with `raw_score`, `pred_leaf` or `pred_contrib`
+        it returns scores, leaves or contributions; `num_iteration` and `start_iteration` choose
+        iterations.
         """
         return self._predict(X, **how)
 

@@ -20,8 +20,9 @@ from bitgrove.params.resolve import own_names
 
 _IMPORTANCE_TYPE = Parameter(
     "importance_type", "choice", "gain",
-    "What `feature_importances_` measures: the total gain of a feature's splits, or their number.",
-    "Estimators", choices=("gain", "split"),
+    "What `feature_importances_` measures: the total gain of a feature's splits, their number, or "
+    "the training rows that they divided ('cover').",
+    "Estimators", choices=("gain", "split", "cover"),
 )  # fmt: skip
 _WARM_START = Parameter(
     "warm_start", "bool", False,
@@ -107,8 +108,9 @@ def _alike(one: object, other: object) -> bool:
 
 
 def docstring(summary: str, parameters: Mapping[str, Parameter]) -> str:
-    """The class's own words, and the table as NumPy's docstrings have it."""
-    lines = [inspect.cleandoc(summary), "", "Parameters", "----------"]
+    """The class's own words, the table as NumPy's docstrings have it, the class's examples."""
+    words, _, examples = inspect.cleandoc(summary).partition("\n\nExamples\n--------\n")
+    lines = [words, "", "Parameters", "----------"]
     for p in parameters.values():
         lines.append(f"{p.name} : {p.allowed}, default={p.default!r}")
         text = p.doc + (f" Also called: {', '.join(p.aliases)}." if p.aliases else "")
@@ -125,9 +127,13 @@ def docstring(summary: str, parameters: Mapping[str, Parameter]) -> str:
         "    The iteration that early stopping found best.",
         "best_score_, evals_result_ : dict",
         "    The metrics of the kept iteration, and of all of them, by eval set and metric.",
-        "feature_importances_ : array of shape (n_features_in_,)",
+        "feature_importances_ : array, a value for each feature",
         "    Each feature's share of the total; see `importance_type`.",
-        "n_features_in_, feature_names_in_",
-        "    As scikit-learn has them.",
+        "n_features_in_ : int",
+        "    The number of features.",
+        "feature_names_in_ : array",
+        "    Their names, where the training table had some.",
     ]
+    if examples:
+        lines += ["", "Examples", "--------", examples]
     return "\n".join(lines)

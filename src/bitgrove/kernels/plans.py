@@ -25,6 +25,8 @@ SPLIT_INFO = _DTYPES["SplitInfo"]
 HISTOGRAM_PART = _DTYPES["HistogramPart"]
 BINNED_SPLIT = _DTYPES["BinnedSplit"]
 FOREST_SPLIT = _DTYPES["ForestSplit"]
+SHAP_STEP = _DTYPES["ShapStep"]
+SHAP_FACTOR = _DTYPES["ShapFactor"]
 DEVICE_COLUMN = _DTYPES["DeviceColumn"]
 
 SUBSET: int = _core.constants["SUBSET"]  # `bin` of a split by a set of bins

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bitgrove.data.binned.level_arrays import level_arrays, level_sections, levels_in
 from bitgrove.data.encoder import Encoder
-from bitgrove.data.levels import INTEGER, REAL, TEXT, Levels
+from bitgrove.data.levels import INTEGER, REAL, TEXT
 from bitgrove.data.statistics import Statistics
 from bitgrove.model.forest_checks import Array, Arrays, refuse, require_each
 from bitgrove.model.tree import all_sets, no_sets
@@ -36,14 +36,10 @@ def described(model: Model) -> tuple[dict[str, Any] | None, Arrays]:
     levels, statistics = model.encoder.levels, model.encoder.statistics
     sets = all_sets(model.trees)
     split = np.flatnonzero(sets.any(axis=1))
-    texts = [t.encode() for v in _of_kind(levels, TEXT) for t in v.values.tolist()]
-    numbers = [v.values.view("<i8") for _, v in sorted(levels.items()) if v.kind != TEXT]
     arrays = {
         "set_split": split.astype("<i4"),
         "left_bins": np.ascontiguousarray(sets[split]).ravel().astype("<u8"),
-        "level_numbers": np.concatenate([np.empty(0, "<i8"), *numbers]),
-        "level_ends": np.cumsum([len(text) for text in texts]).astype("<i8"),
-        "level_text": np.frombuffer(b"".join(texts), dtype="|u1"),
+        **level_arrays(levels),
         "statistics": np.concatenate(
             [np.empty(0, "<f8"), *(s.values.ravel() for _, s in sorted(statistics.items()))]
         ),
@@ -61,24 +57,17 @@ def described(model: Model) -> tuple[dict[str, Any] | None, Arrays]:
     return entry, arrays
 
 
-def _of_kind(levels: Mapping[int, Levels], kind: str) -> list[Levels]:
-    return [v for _, v in sorted(levels.items()) if v.kind == kind]
-
-
 def sections(entry: Mapping[str, Any] | None) -> list[tuple[str, str, int]]:
     """(name, dtype, length) of each section, from the header's entry."""
     if entry is None:
         return []
     features = entry["features"]
-    n_text = sum(f["n_levels"] for f in features if f["kind"] == TEXT)
-    n_numbers = sum(f["n_levels"] for f in features if f["kind"] != TEXT)
+    of_levels = level_sections(features, entry["text_bytes"])
     n_statistics = sum(f["n_columns"] * (f["n_levels"] + 1) for f in features)
     return [
         ("set_split", "<i4", entry["n_sets"]),
         ("left_bins", "<u8", 4 * entry["n_sets"]),
-        ("level_numbers", "<i8", n_numbers),
-        ("level_ends", "<i8", n_text),
-        ("level_text", "|u1", entry["text_bytes"]),
+        *((name, dtype, shape[0]) for name, dtype, shape in of_levels),
         ("statistics", "<f8", n_statistics),
     ]
 
@@ -114,17 +103,10 @@ def encoder_of(entry: Any, arrays: Arrays, n_features: int) -> Encoder | None:
     """The encoder that the sections hold; every level and statistic checked."""
     if entry is None:
         return None
-    texts = _texts(arrays["level_ends"], arrays["level_text"])
-    numbers, values = arrays["level_numbers"], arrays["statistics"]
-    levels: dict[int, Levels] = {}
+    levels, values = levels_in(entry["features"], arrays), arrays["statistics"]
     statistics: dict[int, Statistics] = {}
     for item in entry["features"]:
-        n, f, kind = item["n_levels"], item["feature"], item["kind"]
-        if kind == TEXT:
-            own, texts = texts[:n], texts[n:]
-        else:
-            own, numbers = numbers[:n].view("i8" if kind == INTEGER else "f8"), numbers[n:]
-        levels[f] = _checked(f, Levels(kind, own))
+        n, f = item["n_levels"], item["feature"]
         if item["n_columns"]:
             size = item["n_columns"] * (n + 1)
             mine, values = values[:size].reshape(item["n_columns"], n + 1), values[size:]
@@ -132,30 +114,6 @@ def encoder_of(entry: Any, arrays: Arrays, n_features: int) -> Encoder | None:
                 refuse(f"categories: a statistic of feature {f} is not finite")
             statistics[f] = Statistics(mine)
     return Encoder(n_features, levels, statistics)
-
-
-def _texts(ends: Array, content: Array) -> npt.NDArray[Any]:
-    starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
-    if (ends < starts).any() or (len(ends) and int(ends[0]) < 0):
-        refuse("categories: the ends of texts do not increase")
-    if (int(ends[-1]) if len(ends) else 0) != len(content):
-        refuse("categories: the texts do not fill their section")
-    data = content.tobytes()
-    texts = np.empty(len(ends), dtype=object)
-    try:
-        texts[:] = [data[a:b].decode() for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-    except UnicodeDecodeError:
-        refuse("categories: a level is not UTF-8")
-    return texts
-
-
-def _checked(feature: int, levels: Levels) -> Levels:
-    values = levels.values
-    if levels.kind == REAL and not np.isfinite(values).all():
-        refuse(f"categories: a level of feature {feature} is not finite")
-    if len(values) > 1 and not (values[:-1] < values[1:]).all():
-        refuse(f"categories: the levels of feature {feature} do not increase")
-    return levels
 
 
 def check_sets(arrays: Arrays, encoder: Encoder | None) -> None:

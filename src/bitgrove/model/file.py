@@ -8,36 +8,38 @@ have equal bytes), or a Model whose every index has been checked; all else is a 
 from __future__ import annotations
 
 import hashlib
-import json
 import reprlib
 import struct
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bitgrove.errors import ModelFormatError
+from bitgrove.machine import headers
 from bitgrove.model import category_file
 from bitgrove.model.checks import ROOM_FOR_CLASSES
 from bitgrove.model.forest_checks import check_forest, refuse
 from bitgrove.model.tree import Tree
 from bitgrove.params import DEFAULTS_VERSION, changed_params, complete_params
+from bitgrove.provenance.record import TrainingRecord
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
 
 MAGIC = b"BITGROVE"
 VERSION = 2
-MAX_HEADER_BYTES = 1 << 25  # JSON grows about twenty-fold when parsed: this bounds the memory
+MAX_HEADER_BYTES = headers.MAX_HEADER_BYTES
 _PREAMBLE = struct.Struct("<8sIQ")  # magic, version, header length
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 _ALIGNMENT = 8  # arrays are used where they lie in the file's bytes
-_MAX_INT_DIGITS = 20  # any 64-bit integer with its sign; parsing longer ones takes quadratic time
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class _Section(NamedTuple):
@@ -76,6 +78,8 @@ _HEADER_TYPES: dict[str, tuple[type, ...]] = {
     "params": (dict,),
     "sections": (list,),
 }
+# Only where the model has them.
+_OPTIONAL_TYPES: dict[str, tuple[type, ...]] = {"categories": (dict,), "training": (dict,)}
 _SECTION_TYPES: dict[str, tuple[type, ...]] = {
     "dtype": (str,),
     "name": (str,),
@@ -84,7 +88,21 @@ _SECTION_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def encode(model: Model) -> bytes:
+def _refusing(work: Callable[P, T]) -> Callable[P, T]:
+    """What is wrong with a header is a ModelFormatError."""
+
+    @wraps(work)
+    def refused(*given: P.args, **named: P.kwargs) -> T:
+        try:
+            return work(*given, **named)
+        except headers.BadHeader as error:
+            raise ModelFormatError(str(error)) from error
+
+    return refused
+
+
+@_refusing
+def encode(model: Model, *, with_record: bool = True) -> bytes:
     """The model's bytes. What `decode` would refuse is refused here already."""
     arrays = _arrays_of(model)
     categories, of_categories = category_file.described(model)
@@ -93,9 +111,11 @@ def encode(model: Model) -> bytes:
     sections, _ = _layout(model.n_outputs, len(model.trees), n_splits, categories)
     check_forest(arrays, model.n_columns)
     category_file.check_sets(arrays, model.encoder)
-    header = _canonical_json(
+    record = model.record.facts() if with_record and model.record is not None else None
+    header = headers.canonical_json(
         {
             **({"categories": categories} if categories else {}),
+            **({"training": record} if record else {}),
             "best_iteration": model.best_iteration,
             "classes": model.classes,
             "classes_dtype": model.classes_dtype,
@@ -126,6 +146,7 @@ def check_room(model: Model) -> None:
         refuse(f"names and parameters take {size} bytes as JSON; at most {most} are allowed")
 
 
+@_refusing
 def decode(data: bytes | bytearray | memoryview) -> Model:
     """The model that these bytes hold; its arrays are read-only views of them."""
     from bitgrove.model.model import Model  # model.py imports this room
@@ -148,6 +169,7 @@ def decode(data: bytes | bytearray | memoryview) -> Model:
         classes=header["classes"],
         classes_dtype=header["classes_dtype"],
         best_iteration=header["best_iteration"],
+        record=TrainingRecord.read(header["training"]) if "training" in header else None,
     )
 
 
@@ -182,41 +204,17 @@ def _open(data: bytes) -> tuple[int, bytes, memoryview]:
     return version, bytes(body[_PREAMBLE.size : header_end]), body[payload_start:]
 
 
-def _canonical_json(value: object) -> bytes:
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses lone surrogates
-        text = json.dumps(
-            value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-        )
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ModelFormatError(f"the header cannot be written as JSON: {error}") from error
-    return text.encode("ascii")
-
-
 def _parse_header(data: bytes, version: int) -> dict[str, Any]:
     """The header, of its version's keys and types, in the only spelling that is allowed."""
-    if len(data) > MAX_HEADER_BYTES:
-        refuse(f"a header of {len(data)} bytes is over the limit of {MAX_HEADER_BYTES}")
-    try:
-        header = json.loads(
-            data.decode("ascii"),
-            object_pairs_hook=_unique_keys,
-            parse_int=_parse_int,
-            parse_constant=lambda name: refuse(f"the header holds {name}"),
-        )
-    except ModelFormatError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"the header is not JSON: {error}") from error
+    header = headers.read_json(data, MAX_HEADER_BYTES)
     later = ("defaults",) if version == 1 else ()
     types = {key: kinds for key, kinds in _HEADER_TYPES.items() if key not in later}
-    if version > 1 and isinstance(header, dict) and "categories" in header:
-        types["categories"] = (dict,)
-    _check_types("the header", header, types)
+    if version > 1 and isinstance(header, dict):
+        types |= {key: kinds for key, kinds in _OPTIONAL_TYPES.items() if key in header}
+    headers.check_types("the header", header, types)
     if header["classes"] is not None and header["classes_dtype"] is None:
         refuse("classes without classes_dtype")  # NumPy would have to guess it, at any price
-    if _canonical_json(header) != data:
-        refuse("the header is not canonical JSON (sorted keys, no spaces, ASCII)")
+    headers.check_canonical(header, data)
     return dict(header)
 
 
@@ -228,34 +226,6 @@ def _params_in(header: Mapping[str, Any]) -> dict[str, Any]:
     if "defaults" in header and (same := params.keys() - changed_params(params, version)):
         refuse(f"the header spells out defaults: {reprlib.repr(sorted(same))}")
     return complete_params(params, version)
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        refuse(f"the header has the key {reprlib.repr(twice)} twice")
-    return unique
-
-
-def _parse_int(text: str) -> int:
-    if len(text) > _MAX_INT_DIGITS:
-        refuse(f"the header holds an integer of {len(text)} digits")
-    return int(text)
-
-
-def _check_types(what: str, value: object, types: Mapping[str, tuple[type, ...]]) -> None:
-    if not isinstance(value, dict):
-        refuse(f"{what} is not an object")
-    if missing := types.keys() - value.keys():
-        refuse(f"{what} lacks {', '.join(sorted(missing))}")
-    if unknown := value.keys() - types.keys():
-        refuse(f"{what} has unknown keys: {reprlib.repr(sorted(unknown))}")
-    for key, allowed in types.items():
-        if type(value[key]) not in allowed:  # exact: True is not a count
-            refuse(
-                f"{what}: {key} is {reprlib.repr(value[key])}, not of type {allowed[0].__name__}"
-            )
 
 
 def _layout(
@@ -303,11 +273,11 @@ def _arrays_in(payload: memoryview, header: Mapping[str, Any]) -> Arrays:
 
 def _check_sections(given: Sequence[object], expected: Sequence[Mapping[str, Any]]) -> None:
     for index, (entry, wanted) in enumerate(zip(given, expected, strict=False)):
-        _check_types(f"section {index}", entry, _SECTION_TYPES)
+        headers.check_types(f"section {index}", entry, _SECTION_TYPES)
         assert isinstance(entry, dict)
         for key in ("name", "dtype", "shape", "offset"):
             # As JSON, because 1 == True == 1.0 in Python.
-            if _canonical_json(entry[key]) != _canonical_json(wanted[key]):
+            if headers.canonical_json(entry[key]) != headers.canonical_json(wanted[key]):
                 refuse(
                     f"section {index} ({wanted['name']}): {key} is {reprlib.repr(entry[key])}, "
                     f"expected {wanted[key]!r}"

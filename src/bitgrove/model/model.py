@@ -1,7 +1,7 @@
 """The trained model.
 
 Owns: what a forest means (objective, outputs, classes, feature names), its predictions,
-importances, and its place on disk. Receives: trees from training, or bytes through file.py.
+and its place on disk. Receives: trees from training, or bytes through file.py.
 Returns: predictions as float64 arrays; bytes that are equal when the models are.
 """
 
@@ -31,6 +31,9 @@ from bitgrove.model.checks import (
     own_objective,
     plain_classes,
 )
+from bitgrove.model.explain.methods import Explains
+from bitgrove.model.explain.values import make_shap_forest
+from bitgrove.model.exporting import Exportable
 from bitgrove.model.predict import (
     add_scores,
     as_int,
@@ -44,12 +47,14 @@ from bitgrove.model.spellings import OtherNames
 from bitgrove.model.tree import Tree, make_forest
 from bitgrove.objectives.links import IDENTITY, Link
 from bitgrove.params import complete_params
+from bitgrove.provenance.record import TrainingRecord
+from bitgrove.report import Reported
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import TrainInfo
 
 
-class Model(OtherNames):
+class Model(Explains, Exportable, OtherNames, Reported):
     """A forest and all that is needed to predict with it; made by `train` and by `load`.
 
     `trees[iteration * n_outputs + output]` adds to one output; `base_score` is where each starts.
@@ -57,7 +62,8 @@ class Model(OtherNames):
     `params` are all that shape the model; those not given have their defaults.
     `best_iteration` is set by early stopping: predictions use that many iterations.
     `encoder` knows the levels of categories, None without categories.
-    `info` is what training measured; it is not part of the file, so a loaded model has None.
+    `record` says what it was trained on (docs/verification.md), if that is known; `info` what
+    training measured, which is not part of the file.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class Model(OtherNames):
         *,
         classes_dtype: str | None = None,
         encoder: Encoder | None = None,
+        record: TrainingRecord | None = None,
         info: TrainInfo | None = None,
     ) -> None:
         self.objective = objective
@@ -82,8 +89,10 @@ class Model(OtherNames):
         self.classes, self.classes_dtype = plain_classes(classes, classes_dtype)
         self.best_iteration = None if best_iteration is None else operator.index(best_iteration)
         self.encoder = encoder
+        self.record = record
         self.info = info
         self._forest: Any = None
+        self._shap_forest: Any = None
         self._device_forests: dict[str, Any] = {}
         check_outputs(self)
         check_names_and_params(self)
@@ -121,6 +130,13 @@ class Model(OtherNames):
             self._forest = make_forest(self.trees, self.n_columns)
         return self._forest
 
+    @property
+    def shap_forest(self) -> Any:
+        """All trees as explanations walk them, made once."""
+        if self._shap_forest is None:
+            self._shap_forest = make_shap_forest(self)
+        return self._shap_forest
+
     def class_labels(self) -> npt.NDArray[Any] | None:
         """The classes as the array they were given as."""
         if self.classes is None:
@@ -139,6 +155,7 @@ class Model(OtherNames):
         raw_score: bool = False,
         pred_leaf: bool = False,
         pred_contrib: bool = False,
+        pred_interactions: bool = False,
         start_iteration: int = 0,
         num_iteration: int | None = None,
         n_jobs: int | None = None,
@@ -148,19 +165,21 @@ class Model(OtherNames):
         regression, scores for lambdarank; (n_rows, n_classes) probabilities for multiclass.
 
         X is a table, or a Dataset. `raw_score` leaves out the link function, `pred_leaf` gives
-        leaves as `predict_leaf` does. `num_iteration` limits the boosting rounds used, counted from
-        `start_iteration` (0: the base score alone; None: all, or up to the best iteration; -1:
-        all). The base score is always part of it. `n_jobs` is the number of threads (None or -1:
-        all cores, -2: all but one). `device` is "cpu", "cuda", "cuda:1" or "auto" (a GPU, if there
-        is one and enough to do); None is where the rows of X are, but after a training on a GPU
-        many host rows go there. Rows on a GPU give a CuPy array; the bits are the same everywhere.
+        leaves as `predict_leaf` does, `pred_contrib` and `pred_interactions` what features add to
+        the raw score (`predict_contrib`, `predict_interactions`). `num_iteration` limits the
+        boosting rounds used, counted from `start_iteration` (0: the base score alone; None: all, or
+        up to the best iteration; -1: all). The base score is always part of it. `n_jobs` is the
+        number of threads (None or -1: all cores, -2: all but one). `device` is "cpu", "cuda",
+        "cuda:1" or "auto" (a GPU, if there is one and enough to do); None is where the rows of X
+        are, but after a training on a GPU many host rows go there. Rows on a GPU give a CuPy array;
+        the bits are the same everywhere.
         """
-        if pred_contrib:
-            raise ParameterError("pred_contrib=True: contributions are not supported yet")
-        if pred_leaf:
-            return self.predict_leaf(
-                X, start_iteration=start_iteration, num_iteration=num_iteration, n_jobs=n_jobs,
-                device=device)  # fmt: skip
+        if pred_leaf or pred_contrib or pred_interactions:
+            asked = {"pred_leaf": pred_leaf, "pred_contrib": pred_contrib,
+                     "pred_interactions": pred_interactions}  # fmt: skip
+            answer = self._answer_for([name for name, wanted in asked.items() if wanted])
+            return answer(X, start_iteration=start_iteration, num_iteration=num_iteration,
+                          n_jobs=n_jobs, device=device)  # fmt: skip
         link = IDENTITY if raw_score else self._objective.link
         if start_iteration == 0:  # a single row should not wait for more than this
             return self._predicted(link, X, self._n_used(num_iteration), n_jobs, device)
@@ -196,36 +215,14 @@ class Model(OtherNames):
         self, X: Any, *, raw_score: bool = False, n_jobs: int | None = None
     ) -> Iterator[npt.NDArray[np.float64]]:
         """What `predict` says after each iteration, up to the best one; on the CPU."""
-        rows, n_threads = (
-            rows_for_prediction(X, self.feature_names, self.encoder),
-            checked_n_jobs(n_jobs),
-        )
+        rows = rows_for_prediction(X, self.feature_names, self.encoder)
+        n_threads = checked_n_jobs(n_jobs)
         link = IDENTITY if raw_score else self._objective.link
         scores = predict_scores(self.forest, rows, self.base_score, 0, n_threads)
         for iteration in range(self._n_used(None)):
             part = self[iteration : iteration + 1]
             add_scores(part.forest, rows, scores, self.n_outputs, n_threads)
             yield link.predictions(scores.copy())
-
-    def feature_importance(
-        self,
-        kind: str = "gain",
-        *,
-        num_iteration: int | None = None,
-        importance_type: str | None = None,
-    ) -> npt.NDArray[np.float64]:
-        """Per feature, the total gain of its splits ("gain") or their number ("split").
-
-        `importance_type` is LightGBM's name of `kind`.
-        """
-        kind = kind if importance_type is None else importance_type
-        if kind not in ("gain", "split"):
-            raise ParameterError(f"kind={kind!r}: allowed are 'gain' and 'split'")
-        importance = np.zeros(self.n_features)
-        for tree in self.trees[: self._n_used(num_iteration) * self.n_outputs]:
-            feature = tree.feature if self.encoder is None else self.encoder.sources[tree.feature]
-            np.add.at(importance, feature, tree.gain if kind == "gain" else 1.0)
-        return importance
 
     def __getitem__(self, iterations: slice) -> Model:
         """The model of some iterations: `model[10:20]`. The base score stays what it was."""
@@ -235,7 +232,9 @@ class Model(OtherNames):
         self._check_parts(stop - start, "a slice")
         part = self._copy()
         part.trees = self.trees[start * self.n_outputs : max(start, stop) * self.n_outputs]
-        part.best_iteration, part._forest, part._device_forests = None, None, {}
+        part.best_iteration = part.record = None  # no training ends with it
+        part._forest = part._shap_forest = None
+        part._device_forests = {}
         return part
 
     def truncate(self, num_iteration: int | None = None) -> Model:
@@ -288,8 +287,8 @@ class Model(OtherNames):
         return model_file.decode(data)
 
     def digest(self) -> str:
-        """The sha256 of `to_bytes()`, in hexadecimal."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+        """The sha256 of the file without its record, in hexadecimal."""
+        return hashlib.sha256(model_file.encode(self, with_record=False)).hexdigest()
 
     def save(self, path: PathLike) -> None:
         """Write the model file. An existing one is replaced at once, or left alone on failure."""
@@ -304,19 +303,15 @@ class Model(OtherNames):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Model):
             return NotImplemented
-        return self is other or self.to_bytes() == other.to_bytes()
+        return self is other or self.digest() == other.digest()
 
     def __hash__(self) -> int:
         return hash(self.digest())
 
     def __repr__(self) -> str:
         n_leaves = sum(tree.n_leaves for tree in self.trees)
-        parts = [
-            f"{self.n_iterations} iterations",
-            f"{len(self.trees)} trees",
-            f"{n_leaves} leaves",
-            f"{self.n_features} features",
-        ]
+        parts = [f"{self.n_iterations} iterations", f"{len(self.trees)} trees",
+                 f"{n_leaves} leaves", f"{self.n_features} features"]  # fmt: skip
         if self.n_classes == self.n_outputs:
             parts.append(f"{self.n_outputs} classes")
         if self.best_iteration is not None:

@@ -63,15 +63,14 @@ class OtherNames:
     def get_score(self, fmap: Any = "", importance_type: str = "weight") -> dict[str, float]:
         """XGBoost's importances by name, without the features that no split uses.
 
-        "weight" is the number of splits, "total_gain" their gain and "gain" its mean.
+        "weight" is the number of splits; "total_gain" and "total_cover" are the sums of their gain
+        and of the rows that they divided, "gain" and "cover" the means.
         """
         splits = self.feature_importance("split")
-        if importance_type in ("gain", "total_gain"):
-            found = self.feature_importance("gain")
-            found = found / splits.clip(1) if importance_type == "gain" else found
-        else:
-            kind = "split" if importance_type == "weight" else importance_type
-            found = self.feature_importance(kind)
+        kind = "split" if importance_type == "weight" else importance_type.removeprefix("total_")
+        found = self.feature_importance(kind)
+        if importance_type in ("gain", "cover"):
+            found = found / splits.clip(1)
         return {
             name: float(value)
             for name, value, used in zip(self.feature_names, found, splits, strict=True)

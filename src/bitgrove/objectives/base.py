@@ -78,6 +78,8 @@ class Objective:
     unit_hessian: ClassVar[bool] = False
     # A label may have several columns, each learnt by an output of its own.
     takes_columns: ClassVar[bool] = False
+    # What other libraries call it; those that are not here know its link alone.
+    peers: ClassVar[Mapping[str, str]] = {}
 
     n_columns: int = field(default=1, kw_only=True)  # of the label; not a parameter
 
@@ -140,6 +142,11 @@ class Objective:
     def leaf_level(self) -> float | None:
         """Leaves are this quantile of label - score over their rows; None: Newton steps."""
         return None
+
+    @property
+    def quantile_levels(self) -> tuple[float, ...]:
+        """Of each output, the share of labels that should lie below it; none: no such promise."""
+        return ()
 
     @property
     def link(self) -> Link:

@@ -144,6 +144,7 @@ class CrossEntropy(Objective):
     synonyms = ("xentropy", "reg:logistic", "CrossEntropy")
     family = "elementwise"
     kernel = "logistic"
+    peers = {"lightgbm": "cross_entropy", "xgboost": "reg:logistic"}  # noqa: RUF012
     default_metric = "cross_entropy"
     predicts = "probability"
     takes_columns = True

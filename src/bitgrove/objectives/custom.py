@@ -28,6 +28,7 @@ class Custom(Objective):
     name = "custom"
     family = "given"
     kernel = "given"
+    peers = {"lightgbm": "custom", "xgboost": "reg:squarederror"}  # noqa: RUF012
     default_metric = None
     predicts = "score"
     takes_columns = True

@@ -7,6 +7,7 @@ has the same functions in kernels/cuda/predict.cu, found by `kernel`, with the s
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,6 +29,12 @@ class Link:
     kernel: ClassVar[str | None] = None
     # Is a score a logarithm? Then a step of one, times the slope, multiplies odds by e.
     is_logarithm: ClassVar[bool] = False
+    # What other libraries call an objective with this link: of one output, and of several.
+    peers: ClassVar[Mapping[str, str]] = {"lightgbm": "regression", "xgboost": "reg:squarederror"}
+    peers_of_several: ClassVar[Mapping[str, str]] = {
+        "lightgbm": "custom",
+        "xgboost": "reg:squarederror",
+    }
     slope: float = 1.0
 
     def predictions(self, scores: F64) -> F64:
@@ -57,6 +64,11 @@ class Sigmoid(Link):
 
     kernel = "sigmoid_scores"
     is_logarithm = True
+    peers = {"lightgbm": "binary", "xgboost": "binary:logistic"}  # noqa: RUF012
+    peers_of_several = {  # noqa: RUF012
+        "lightgbm": "multiclassova",
+        "xgboost": "binary:logistic",
+    }
 
     def predictions(self, scores: F64) -> F64:
         return exact_sigmoid(self.slope * _flat(scores))
@@ -72,6 +84,8 @@ class Exp(Link):
 
     kernel = "exp_scores"
     is_logarithm = True
+    peers = {"lightgbm": "poisson", "xgboost": "count:poisson"}  # noqa: RUF012
+    peers_of_several = {"xgboost": "count:poisson"}  # noqa: RUF012
 
     def predictions(self, scores: F64) -> F64:
         return exact_exp(_flat(scores))
@@ -86,6 +100,8 @@ class Sorted(Link):
     """Quantiles of one row in ascending order: they cannot cross."""
 
     kernel = "sort_scores"
+    peers: ClassVar[Mapping[str, str]] = {}
+    peers_of_several: ClassVar[Mapping[str, str]] = {}
 
     def predictions(self, scores: F64) -> F64:
         return _flat(np.sort(scores, axis=1))
@@ -96,6 +112,8 @@ class Softmax(Link):
 
     kernel = "softmax_scores"
     is_logarithm = True
+    peers: ClassVar[Mapping[str, str]] = {}
+    peers_of_several = {"lightgbm": "multiclass", "xgboost": "multi:softprob"}  # noqa: RUF012
 
     def predictions(self, scores: F64) -> F64:
         return _shares(exact_exp(scores - scores.max(axis=1, keepdims=True)))
@@ -105,6 +123,8 @@ class OneVsAll(Sigmoid):
     """Each class's probability against the rest, scaled so that they add up to one."""
 
     kernel = "one_vs_all_scores"
+    peers = {}  # noqa: RUF012
+    peers_of_several = {"lightgbm": "multiclassova"}  # noqa: RUF012
 
     def predictions(self, scores: F64) -> F64:
         return _shares(exact_sigmoid(self.slope * scores))

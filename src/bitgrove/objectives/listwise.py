@@ -37,6 +37,7 @@ class RankXendcg(Graded):
     synonyms = ("xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart")
     family = "listwise"
     kernel = "xendcg"
+    peers = {"lightgbm": "rank_xendcg", "xgboost": "rank:ndcg"}  # noqa: RUF012
     needs_row_ids = True
 
     key: int = field(default=0, kw_only=True)  # of the numbers drawn in this iteration

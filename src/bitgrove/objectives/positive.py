@@ -71,6 +71,7 @@ class Gamma(_LogMean):
     name = "gamma"
     synonyms = ("reg:gamma",)
     kernel = "gamma"
+    peers = {"lightgbm": "gamma", "xgboost": "reg:gamma"}  # noqa: RUF012
     default_metric = "gamma"
 
     def check_labels(self, label: F64) -> None:
@@ -91,6 +92,7 @@ class Tweedie(_LogMean):
     name = "tweedie"
     synonyms = ("reg:tweedie", "Tweedie")
     kernel = "tweedie"
+    peers = {"lightgbm": "tweedie", "xgboost": "reg:tweedie"}  # noqa: RUF012
     default_metric = "tweedie"
 
     tweedie_variance_power: float = 1.5

@@ -40,6 +40,7 @@ class AbsoluteError(_Quantiles):
         "regression_l1", "l1", "mean_absolute_error", "absolute_error", "reg:absoluteerror", "MAE",
     )  # fmt: skip
     kernel = "absolute"
+    peers = {"lightgbm": "regression_l1", "xgboost": "reg:absoluteerror"}  # noqa: RUF012
     default_metric = "mae"
 
     @property
@@ -58,6 +59,7 @@ class Mape(AbsoluteError):
     """The absolute error relative to the label (to one, for smaller labels)."""
 
     name = "mape"
+    peers = {"lightgbm": "mape", "xgboost": "reg:absoluteerror"}  # noqa: RUF012
     synonyms: ClassVar[tuple[str, ...]] = ("mean_absolute_percentage_error",)
     default_metric = "mape"
     takes_columns = False
@@ -81,6 +83,7 @@ class Quantile(_Quantiles):
     synonyms = ("quantile_loss", "regression_quantile", "reg:quantileerror", "pinball")
     spellings = {"alpha": "quantile_alpha"}  # noqa: RUF012
     kernel = "quantile"
+    peers = {"lightgbm": "quantile", "xgboost": "reg:quantileerror"}  # noqa: RUF012
     default_metric = "quantile"
     takes_columns = False
 
@@ -92,7 +95,7 @@ class Quantile(_Quantiles):
         non_crossing = settings.get("non_crossing", False)
         if type(non_crossing) is not bool:
             raise ParameterError("parameter 'non_crossing' is neither true nor false")
-        return cls((0.5,) * n_outputs, non_crossing)  # which quantiles they are does not matter
+        return cls(_levels_of_file(settings.get("quantile_alpha"), n_outputs), non_crossing)
 
     @classmethod
     def allows_outputs(cls, n_outputs: int) -> bool:
@@ -101,6 +104,10 @@ class Quantile(_Quantiles):
     @property
     def n_outputs(self) -> int:
         return len(self.quantile_alpha)
+
+    @property
+    def quantile_levels(self) -> tuple[float, ...]:
+        return tuple(self.quantile_alpha)
 
     @property
     def kernel_parameters(self) -> tuple[float, ...]:
@@ -132,3 +139,10 @@ class Quantile(_Quantiles):
     def losses(self, scores: F64, label: F64) -> F64:
         level = self.quantile_alpha[0]
         return np.maximum(level * (label - scores), (level - 1.0) * (label - scores))
+
+
+def _levels_of_file(given: Any, n_outputs: int) -> tuple[float, ...]:
+    """As they are if they make sense; if not, any will do: predictions do not depend on them."""
+    levels = tuple(given) if isinstance(given, (list, tuple)) else ()
+    sound = all(type(level) is float and 0.0 < level < 1.0 for level in levels)
+    return levels if sound and len(levels) == n_outputs else (0.5,) * n_outputs

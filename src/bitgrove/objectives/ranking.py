@@ -106,6 +106,7 @@ class LambdaRank(Graded):
     synonyms: ClassVar[tuple[str, ...]] = ("rank:ndcg",)
     family = "ranked"
     kernel = "lambdarank"
+    peers = {"lightgbm": "lambdarank", "xgboost": "rank:ndcg"}  # noqa: RUF012
 
     sigmoid: float = 1.0
     lambdarank_truncation_level: int = 30
@@ -186,6 +187,7 @@ class RankPairwise(LambdaRank):
     """All pairs of different grades count the same, whatever their ranks."""
 
     name = "rank_pairwise"
+    peers = {"lightgbm": "lambdarank", "xgboost": "rank:pairwise"}  # noqa: RUF012
     synonyms = ("rank:pairwise", "pairwise")
     kernel = "pairwise"
 
@@ -205,6 +207,7 @@ class RankMap(LambdaRank):
     """As LambdaRank, for the mean average precision: rows of a label above 0 are relevant."""
 
     name = "rank_map"
+    peers = {"lightgbm": "lambdarank", "xgboost": "rank:map"}  # noqa: RUF012
     synonyms = ("rank:map",)
     kernel = "map"
     default_metric = "map@10"

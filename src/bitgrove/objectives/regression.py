@@ -67,6 +67,7 @@ class Huber(_Robust):
     synonyms = ("regression_huber", "huber_loss")
     spellings = {"alpha": "huber_delta"}  # noqa: RUF012
     kernel = "huber"
+    peers = {"lightgbm": "huber", "xgboost": "reg:squarederror"}  # noqa: RUF012
     default_metric = "huber"
     unit_hessian = True
 
@@ -92,6 +93,7 @@ class PseudoHuber(_Robust):
     name = "pseudo_huber"
     synonyms = ("reg:pseudohubererror", "pseudohuber", "mphe")
     kernel = "pseudo_huber"
+    peers = {"lightgbm": "huber", "xgboost": "reg:pseudohubererror"}  # noqa: RUF012
     default_metric = "mae"
 
     huber_delta: float = 0.9
@@ -119,6 +121,7 @@ class Fair(_Robust):
     name = "fair"
     synonyms = ("regression_fair",)
     kernel = "fair"
+    peers = {"lightgbm": "fair", "xgboost": "reg:squarederror"}  # noqa: RUF012
     default_metric = "fair"
 
     fair_c: float = 1.0

@@ -100,6 +100,18 @@ _elsewhere("n_iterations", CATBOOST, "n_estimators")
 _elsewhere("depth", CATBOOST, "max_depth and num_leaves")
 _elsewhere("task_type devices", CATBOOST, "device")
 _elsewhere("od_wait od_type od_pval use_best_model", CATBOOST, "early_stopping_rounds")
+_elsewhere(
+    "cat_features", CATBOOST, "categorical_feature (Dataset), categorical_features (estimators)"
+)
+_elsewhere("class_weights auto_class_weights", CATBOOST, "class_weight of BitGroveClassifier")
+_elsewhere("one_hot_max_size", CATBOOST, "max_cat_to_onehot")
+_elsewhere("custom_metric", CATBOOST, "eval_metric, which takes a list")
+_elsewhere("logging_level metric_period", CATBOOST, "verbosity, or log_evaluation(period)")
+_elsewhere("nan_mode text_features embedding_features best_model_min_trees", CATBOOST)
+_elsewhere("lambdarank_pair_method lambdarank_num_pair_per_sample", XGBOOST,
+           "lambdarank_truncation_level")  # fmt: skip
+_elsewhere("ndcg_exp_gain", XGBOOST, "label_gain")
+_elsewhere("early_stopping_min_delta", LIGHTGBM, "callbacks=[early_stopping(n, min_delta=...)]")
 _elsewhere("random_strength bagging_temperature model_size_reg", CATBOOST)
 _elsewhere("leaf_estimation_iterations leaf_estimation_method score_function", CATBOOST)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.params.parameter import Parameter
 from bitgrove.params.table import PARAMETERS
@@ -13,16 +15,24 @@ def render_markdown() -> str:
     lines = [
         "# Parameters",
         "",
-        "Made from `bitgrove/params/table.py` by `python -m bitgrove.params`; do not edit.",
-        "`train()`, the estimators and the command line know the aliases, too.",
+        "Every parameter of `train()`, `cv()`, the estimators and the command line. All know",
+        "the aliases, too.",
+        "",
+        "<!-- Made from params/table.py by `python -m bitgrove.params`; do not edit. -->",
     ]
     for group in groups:
         members = [p for p in PARAMETERS if p.group == group]
         links = ", ".join(f"[`{p.name}`](#{p.name})" for p in members)
         lines += ["", f"## {group}", "", links]
         for p in members:
-            lines += ["", f'<a id="{p.name}"></a>', f"### {p.name}", "", p.doc, "", *_facts(p)]
+            lines += ["", f'<a id="{p.name}"></a>', f"### {p.name}", "", linked(p.doc), "",
+                      *_facts(p)]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def linked(words: str) -> str:
+    """The names of other pages become links to them."""
+    return re.sub(r"\b(\w+)\.md\b", r"[\1](\1.md)", words)
 
 
 def _facts(p: Parameter) -> list[str]:

@@ -44,7 +44,7 @@ class TrainParams:
         "`binary` or `multiclass` by the number of classes, `regression` (squared error), "
         "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood; a "
         "function of your own, too: see losses.md.",
-        "objective_type loss app application", choices=OBJECTIVES, optional=True,
+        "objective_type loss loss_function app application", choices=OBJECTIVES, optional=True,
         synonyms=SYNONYMS)
     n_estimators: int = _row("int", 100, CORE,
         "Number of boosting iterations: one tree each, or one per class for `multiclass`. Raise it "

@@ -31,7 +31,7 @@ def units(bits: int, max_grad: ArrayLike, max_hess: ArrayLike = 0.0) -> tuple[An
 def gamma(left_grad: ArrayLike, right_grad: ArrayLike, abs_grad: ArrayLike) -> Any:
     """The exact gamma of a split (Theorem B.1.1): 1/2 - its weighted classification error.
 
-    left_grad, right_grad: sums of the children's gradients; abs_grad: sum of |g| over the leaf.
+    left_grad, right_grad: sums of the children's gradients; abs_grad: sum of `|g|` over the leaf.
     It is a lower bound of the leaf's largest gamma, which another split may reach.
 
     >>> gamma(3.0, -1.0, 5.0)
@@ -64,9 +64,9 @@ def gain_error_bound(
 ) -> Any:
     """Theorem 5.3: constant hessians, stochastic rounding.
 
-    epsilon is free: where the leaf's mean |g| is larger, the bound holds; where it is not, the
+    epsilon is free: where the leaf's mean `|g|` is larger, the bound holds; where it is not, the
     leaf's predictions are at most epsilon / h, so that its splits matter little. The tightest
-    choice is therefore the mean |g| of the leaf itself.
+    choice is therefore the mean `|g|` of the leaf itself.
 
     >>> round(gain_error_bound(3, 5e6, 5e6, gamma=0.2, epsilon=0.1), 3)  # the paper's example
     0.152
@@ -96,7 +96,7 @@ def hessian_gain_error_bound(
 ) -> Any:
     """Theorem B.3.1: hessians that differ. left_hess and right_hess are the children's means.
 
-    epsilon: as in Theorem 5.3, with the mean weighted by hessians, so at best sum |g| / sum h.
+    epsilon: as in Theorem 5.3, with the mean weighted by hessians, so at best `sum |g| / sum h`.
     The result is infinite where a child has fewer than least_rows(): the theorem is silent there.
     """
     _check_probability(delta)
@@ -158,6 +158,7 @@ def certified_share(scores: F64, slacks: F64, parent: float) -> float:
     is the reduction of the loss. A split can only be chosen if its highest score is not below the
     highest of all lowest scores. 0: nothing is certain.
 
+    >>> import numpy as np
     >>> certified_share(np.array([3.0, 2.9, 1.0]), np.array([0.2, 0.2, 0.2]), parent=1.0)
     0.95
     """

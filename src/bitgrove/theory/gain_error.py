@@ -30,7 +30,7 @@ _DELTA = 0.1
 
 @dataclass(frozen=True, eq=False)
 class GainErrors:
-    """One column per split. `error` is |rounded gain - gain| / gain, one row per drawing.
+    """One column per split. `error` is `|rounded gain - gain| / gain`, one row per drawing.
 
     The denominator is the gain of the split that was taken. The theorems divide by that of the best
     split, which is at least as large: these errors are never too small.

@@ -92,7 +92,7 @@ def redrawn_trees(
             )
     booster = Booster(resolve({**model.params, "device": "cpu"}), data, SoloComm())
     params = replace(booster.params, **drawing)
-    table = np.column_stack(booster.dataset.columns)
+    table = np.column_stack(booster.dataset.as_columns().values)
     leaves = model.predict_leaf(table, num_iteration=max(chosen, default=-1) + 1)
     scores = start_scores(booster.backend, model.base_score, len(table))
     for number in range(leaves.shape[1]):

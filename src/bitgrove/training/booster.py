@@ -7,8 +7,9 @@ which Comm it runs on.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +32,7 @@ from bitgrove.backends.base import (
     make_targets,
 )
 from bitgrove.constraints.given import feature_rules
-from bitgrove.data.binning import fit_edges
+from bitgrove.data.binning import Known, fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.encoder import Encoder
@@ -42,16 +43,18 @@ from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.machine.files import PathLike
+from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective, make_objective
 from bitgrove.params import TrainParams, model_params
+from bitgrove.provenance.record import record_of
 from bitgrove.training.continuing import check_continues, column_scores, raw_scores, shared_model
 from bitgrove.training.encoding import (
     Seen,
     fit_encoder,
     known_columns,
-    many_levels,
+    shared_bins,
     with_agreed_levels,
 )
 from bitgrove.training.grower import Grower, TreeSample
@@ -68,7 +71,7 @@ from bitgrove.training.refit import (
 )
 from bitgrove.training.variants import make_boosting, make_draws
 from bitgrove.training.variants.boosting import ScoreChange
-from bitgrove.training.variants.rows import TrainingRows
+from bitgrove.training.variants.rows import RowDraws, TrainingRows
 
 F64 = NDArray[np.float64]
 
@@ -79,6 +82,7 @@ class TrainInfo:
 
     best_score: the metrics of the kept iteration (of the last one, without early stopping).
     rounding_noise: for each tree, the part of its gradients' variance that is rounding, 0 to 1.
+    seconds: "bin" (until the first tree), "train" (the trees) and, of validation sets, "evaluate".
     """
 
     rounds_per_tree: list[int] = field(default_factory=list)
@@ -134,8 +138,13 @@ class Booster:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
         self.encoder, self.matrix = self._scored_and_binned()
+        began = time.perf_counter()
+        known = None if self.init_model is None else self.init_model.digest()
+        n_threads, bins_of = resolve_threads(params.n_jobs), shared_bins(dataset, params)
+        self.record = record_of(dataset, self.runs, comm, n_threads, known, bins_of)
+        self.info.seconds["fingerprint"] = time.perf_counter() - began
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
-        self.n_before = len(self.trees) // self.objective.n_outputs  # iterations
+        self.n_before: int = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
         # Whole weights for quantiles of residuals, where leaves are such.
         self.leaf_weights = None
@@ -143,7 +152,7 @@ class Booster:
             self.leaf_weights = self.backend.upload(integer_weights(weight, comm))
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
-        self.draws = make_draws(params, rows)
+        self.draws: RowDraws = make_draws(params, rows)
         self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
@@ -167,12 +176,14 @@ class Booster:
             first, runs = self._first_gradients, self.runs
             return bin_training_set(dataset, backend, params, comm, runs, first)
         require_device(dataset.device, backend.name)
+        dataset.require_values("init_model with categories")
         # The gradients that the statistics of the model are made of, if it knows these rows.
         self.scores = start_scores(backend, self.base_score, dataset.n_rows)
         seen = Seen(self._first_gradients, self.runs, model.params["random_state"], comm)
         columns = known_columns(model.encoder, dataset, seen)
         self.scores = backend.upload(column_scores(model, columns, params.n_jobs))
-        matrix = _edges_and_bins(columns, backend, params, self.runs, comm, model.encoder.n_levels)
+        known = Known(model.encoder.n_levels)
+        matrix = _edges_and_bins(columns, backend, params, self.runs, comm, known)
         give_back_memory()
         matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
         return model.encoder, matrix
@@ -280,6 +291,7 @@ class Booster:
             params=model_params(self.params),
             best_iteration=best_iteration,
             encoder=self.encoder,
+            record=self.record,
             info=self.info,
         )
 
@@ -338,9 +350,7 @@ def bin_training_set(
     Not so for a shard, whose edges belong to the rows of all ranks, which may be others next time;
     nor for categories of many levels, which need first_gradients.
     """
-    # Statistics of many levels are made of a Dataset's own labels, so they cannot be shared.
-    origin = dataset.reference
-    if origin is not None and not any(many_levels(d, params) for d in (dataset, origin)):
+    if shared_bins(dataset, params) is not None:
         if comm.size > 1:
             raise DataError("reference: a shard of several ranks cannot have one")
         return _bin_like_reference(dataset, backend, params)
@@ -350,9 +360,10 @@ def bin_training_set(
     if comm.size == 1 and key in dataset.binned:
         found: tuple[Encoder | None, BinnedMatrix] = dataset.binned[key]
         return found
-    encoder, columns = fit_encoder(dataset, params, first_gradients, runs, comm)
-    n_levels = {} if encoder is None else encoder.n_levels
-    matrix = _edges_and_bins(columns, backend, params, runs, comm, n_levels)
+    rows = dataset.in_bins(params, runs, comm)
+    encoder, columns = fit_encoder(rows, params, first_gradients, runs, comm)
+    known = Known({} if encoder is None else encoder.n_levels, rows.edges)
+    matrix = _edges_and_bins(columns, backend, params, runs, comm, known)
     give_back_memory()  # of the values that were sent
     matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
     if comm.size == 1 and (encoder is None or not encoder.statistics):
@@ -366,10 +377,10 @@ def _edges_and_bins(
     params: TrainParams,
     runs: RowRuns,
     comm: Comm,
-    n_levels: Mapping[int, int],
+    known: Known,
 ) -> BinnedMatrix:
     columns = backend.send_columns(columns)
-    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, n_levels)
+    mapper = fit_edges(columns, backend.find_edges, params, runs, comm, known)
     matrix: BinnedMatrix = backend.bin_columns(columns, mapper)
     return matrix
 
@@ -378,14 +389,12 @@ def _bin_like_reference(
     dataset: Dataset, backend: Backend, params: TrainParams
 ) -> tuple[Encoder | None, BinnedMatrix]:
     """Bins the rows with the edges of the Dataset that they share them with."""
-    assert dataset.reference is not None
-    origin, comm = dataset.reference.without_zero_weights(), SoloComm()
+    origin, comm = shared_bins(dataset, params), SoloComm()
+    assert origin is not None
     runs, _ = number_rows(comm, origin.n_rows, None)
     encoder, like = bin_training_set(origin, backend, params, comm, runs)
     require_device(dataset.device, backend.name)
-    columns = dataset.columns
-    if encoder is not None:
-        columns = encoder.encode(columns, dataset.levels, dataset.feature_names)
+    columns = dataset.encoded(encoder or Encoder(dataset.n_features), like.mapper, params.n_jobs)
     matrix = backend.bin_columns(columns, like.mapper)
     matrix.prepare(like.mapper.with_missing(matrix.missing))
     return encoder, matrix

@@ -19,7 +19,8 @@ from bitgrove.distributed.agreement import agree_on
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.machine.files import PathLike
-from bitgrove.model.model import Model, load
+from bitgrove.model.exchange import import_model
+from bitgrove.model.model import Model
 from bitgrove.model.predict import predict_scores
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def shared_model(given: Model | PathLike | None, comm: Comm, what: str) -> Model
         given = getattr(given, "model_", given)  # of a fitted estimator
         if not isinstance(given, (Model, str, os.PathLike)):
             raise DataTypeError(f"{what}: a Model or a file, got {type(given).__name__}")
-        model = given if isinstance(given, Model) else load(given)
+        model = given if isinstance(given, Model) else import_model(given)
         content = np.frombuffer(model.to_bytes(), dtype=np.uint8)
     return Model.from_bytes(comm.broadcast(content).tobytes())
 
@@ -68,7 +69,10 @@ def raw_scores(model: Model, dataset: Dataset, n_jobs: int | None) -> NDArray[np
     """(n_outputs, n_rows), of raw rows: the bins of this training may be others."""
     if dataset.n_rows == 0:
         return np.zeros((model.n_outputs, 0))
-    found: Any = model.predict_raw(dataset, n_jobs=n_jobs, device="cpu")
+    parts: list[Any] = [
+        model.predict_raw(part, n_jobs=n_jobs, device="cpu") for part in dataset.in_parts()
+    ]
+    found = np.concatenate(parts) if len(parts) > 1 else parts[0]
     return np.ascontiguousarray(found.reshape(dataset.n_rows, model.n_outputs).T)
 
 

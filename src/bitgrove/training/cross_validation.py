@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
 from bitgrove.backends import give_back_memory
 from bitgrove.callbacks import Callback, TrainingState, early_stopping, log_evaluation
@@ -34,10 +33,16 @@ _SET = "valid"
 
 
 class CVResult(dict[str, Any]):
-    """`result["valid rmse-mean"]` and `["valid rmse-stdv"]`, a value for each iteration.
+    """What `cv` found: a dict of lists with a value for each iteration.
 
-    cvbooster: the models of the folds, all of as many iterations as the result.
-    best_iteration: that of the best mean, with early stopping; else None.
+    The keys are the set, the metric and what of it: `"valid rmse-mean"`, `"valid rmse-stdv"`.
+
+    Attributes
+    ----------
+    cvbooster : list of Model
+        The models of the folds, all of as many iterations as the result.
+    best_iteration : int or None
+        With early stopping, the iteration of the best mean.
     """
 
     def __init__(
@@ -68,13 +73,51 @@ def cv(
     callbacks: Sequence[Callback] | None = None,
     **more: Any,
 ) -> CVResult:
-    """Cross-validation: trains on all folds but one, judges on that one, for each fold in turn.
+    """Cross-validation: train on all folds but one, judge on that one, for each fold in turn.
 
-    folds: (train rows, test rows) pairs, or a splitter of scikit-learn; else `nfold` folds,
-    `stratified` by class where there are classes, whole queries where there are queries, rows of
-    the same value of `groups` together, or, with `time_order`, always later rows than trained on.
-    All folds grow together; early stopping looks at the mean over folds. Other keywords are those
-    of `train`.
+    All folds grow together; early stopping looks at the mean over them. Bins are found once, on all
+    rows.
+
+    Parameters
+    ----------
+    params : dict
+        As in `train`.
+    train_set : Dataset
+        All rows. Queries stay whole.
+    num_boost_round : int, optional
+        Number of iterations: another name of `n_estimators`.
+    folds : list of (train rows, test rows), or a splitter of scikit-learn, optional
+        Instead of all that follows.
+    nfold : int
+        Number of folds.
+    stratified : bool
+        Whether each fold has the same part of each class, where there are classes.
+    shuffle : bool
+        Whether rows are shuffled before they are cut into folds.
+    groups : array, optional
+        A value per row: rows of the same value stay together.
+    time_order : bool
+        Whether each fold is later than the rows it is trained on.
+    seed : int
+        Of the shuffling.
+    callbacks : list of callables, optional
+        They see the means.
+    **more
+        The other keywords of `train`.
+
+    Returns
+    -------
+    CVResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bitgrove as bg
+    >>> X = np.arange(2000.0).reshape(500, 4) % 37
+    >>> data = bg.Dataset(X, X[:, 0] * X[:, 1])
+    >>> result = bg.cv({"objective": "regression", "metric": "rmse"}, data, 20, nfold=3)
+    >>> list(result), len(result["valid rmse-mean"]), len(result.cvbooster)
+    (['valid rmse-mean', 'valid rmse-stdv'], 20, 3)
     """
     none = dict.fromkeys(("valid_sets", "valid_names", "init_model", "resume_from"))
     named = {**none, "callbacks": callbacks, "num_boost_round": num_boost_round}
@@ -158,6 +201,8 @@ def _folds(
 
 
 def _splitter(params: TrainParams, has_groups: bool, how: Mapping[str, Any]) -> Any:
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
+
     n, shuffle = how["nfold"], how["shuffle"]
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
         raise ParameterError(f"nfold={n!r}: must be an integer >= 2")

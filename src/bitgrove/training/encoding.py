@@ -10,7 +10,7 @@ import numpy as np
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import beside, on_host
 from bitgrove.data.encoder import Encoder
-from bitgrove.data.levels import Levels, union
+from bitgrove.data.levels import Levels, union, whole_codes
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.statistics import Blocks, FirstGradients, fit_statistics
 from bitgrove.distributed.comm import Comm, gather_facts
@@ -49,8 +49,9 @@ def _levels(kind: str, values: list[Any]) -> Levels:
 
 def _present(dataset: Dataset, f: int) -> Levels:
     """The levels that rows have; a Dataset without rows of weight zero may have fewer."""
-    levels, codes = dataset.levels[f], on_host(dataset.columns[f])
-    counts = np.bincount(codes[~np.isnan(codes)].astype(np.int64), minlength=len(levels))
+    levels = dataset.levels[f]
+    codes = whole_codes(on_host(dataset.columns[f]), len(levels))
+    counts = np.bincount(codes, minlength=len(levels))[: len(levels)]
     return levels if counts.all() else levels.take(np.flatnonzero(counts))
 
 
@@ -71,6 +72,15 @@ def many_levels(dataset: Dataset, params: TrainParams) -> list[int]:
     """The categories that become statistics."""
     most = min(params.max_cat_levels, params.max_bin)
     return [f for f, levels in sorted(dataset.levels.items()) if len(levels) > most]
+
+
+def shared_bins(dataset: Dataset, params: TrainParams) -> Dataset | None:
+    """The Dataset whose bins this one has, if it shares those of another."""
+    origin = dataset.reference
+    # Statistics of many levels are made of a Dataset's own labels, so they cannot be shared.
+    if origin is None or any(many_levels(d, params) for d in (dataset, origin)):
+        return None
+    return origin.without_zero_weights()
 
 
 def fit_encoder(

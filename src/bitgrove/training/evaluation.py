@@ -5,6 +5,7 @@ Owns Evaluator. Receives the finished trees of a Booster; returns Evaluations fo
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 
 
 def bin_validation_set(
-    dataset: Dataset, backend: Backend, mapper: BinMapper, encoder: Encoder | None
+    dataset: Dataset,
+    backend: Backend,
+    mapper: BinMapper,
+    encoder: Encoder | None,
+    n_jobs: int | None = None,
 ) -> BinnedMatrix:
     """Bins rows with the edges of the training set; the last binning is kept on the Dataset."""
     require_device(dataset.device, backend.name)
@@ -35,7 +40,7 @@ def bin_validation_set(
     kept = dataset.binned.get(key)
     if kept is None or kept.mapper is not mapper:
         encoder = encoder or Encoder(dataset.n_features)
-        columns = encoder.encode(dataset.columns, dataset.levels, dataset.feature_names)
+        columns = dataset.encoded(encoder, mapper, n_jobs)
         dataset.binned[key] = backend.bin_columns(columns, mapper)
     return dataset.binned[key]
 
@@ -61,6 +66,7 @@ class Evaluator:
         valid_names: Sequence[str] | None,
     ) -> None:
         self.booster, self.backend = booster, booster.backend
+        self.seconds = 0.0
         self.metrics, self.functions = _metrics(booster, bool(valid_sets))
         set_names = _names(valid_names, [dataset is train_set for dataset in valid_sets])
         agree_on(booster.comm, "validation sets", set_names)
@@ -101,13 +107,23 @@ class Evaluator:
             raise DataError(f"validation set {name!r} has no rows")
         if heaviest == 0.0:
             raise DataError(f"validation set {name!r}: all weights are zero")
-        matrix = bin_validation_set(dataset, self.backend, booster.matrix.mapper, booster.encoder)
+        how = (booster.matrix.mapper, booster.encoder, booster.params.n_jobs)
+        matrix = bin_validation_set(dataset, self.backend, *how)
         if (dataset.init_score is None) != (booster.dataset.init_score is None):
             raise DataError(
                 f"validation set {name!r}: it and the training set need an init_score, or neither"
             )
         scores = booster.start_scores(dataset)
         return _ValidSet(name, matrix, scores, dataset)
+
+    def after(self, changes: Sequence[ScoreChange]) -> list[Evaluation]:
+        """The metrics after an iteration; what they cost is counted in `seconds`."""
+        started = time.perf_counter()
+        for change in changes:
+            self.add(change)
+        found = self.evaluate()
+        self.seconds += time.perf_counter() - started
+        return found
 
     def add(self, change: ScoreChange) -> None:
         """What the training scores went through, done to those of all validation sets."""

@@ -12,8 +12,8 @@ from bitgrove import _core
 from bitgrove.backends.base import Backend, BinnedMatrix
 from bitgrove.training.quantize import QuantizedGradients
 
-TOTAL_WIDTHS = (16, 32, 64)
 LOCAL_WIDTHS = (8, 16, 32, 64)
+TOTAL_WIDTHS = LOCAL_WIDTHS[1:]
 # Rows a thread adds up before it flushes; below the least, flushing would cost more than adding.
 # The kernel watches the real sums, so rows are counted by their mean; LEAST_ROWS of the largest
 # must fit nevertheless, since it looks at sums of that many.
@@ -36,35 +36,36 @@ class WidthPlan:
 
     def __init__(self, quantized: QuantizedGradients, n_rows: int) -> None:
         """n_rows: on all ranks, as the sums."""
-        grad_limit, hess_limit = max(quantized.grad_limit, 1), max(quantized.hess_limit, 1)
+        self._limits = max(quantized.grad_limit, 1), max(quantized.hess_limit, 1)
         abs_grad, hess = quantized.abs_grad_sum, quantized.hess_sum
         n_active = max(n_rows - quantized.zero_rows, 1)
-        self._rows_that_fit, self._most_rows, usual_rows = {}, {}, []
+        most_rows, usual_rows = [], []
         for width, (grad_range, hess_range) in _RANGES.items():
-            fitting = min(grad_range // grad_limit, hess_range // hess_limit)
-            self._rows_that_fit[width] = fitting
             # If the sums over all rows fit, so do those of any node.
-            all_fit = abs_grad <= grad_range and hess <= hess_range
-            self._most_rows[width] = ALL_ROWS if all_fit else min(fitting, ALL_ROWS)
+            if abs_grad <= grad_range and hess <= hess_range:
+                most_rows.append(ALL_ROWS)
+                usual_rows.append(ALL_ROWS)
+                continue
             usual = (
                 grad_range * n_active // max(abs_grad, 1),
                 hess_range * n_active // max(hess, 1),
             )
-            usual_rows.append(ALL_ROWS if all_fit else min(*usual, ALL_ROWS))
-        total_rows, local_rows = (
-            [self._most_rows[width] for width in widths] for widths in (TOTAL_WIDTHS, LOCAL_WIDTHS)
-        )
+            most_rows.append(min(self.rows_that_fit(width), ALL_ROWS))
+            usual_rows.append(min(*usual, ALL_ROWS))
+        self._most_rows = most_rows[-1]  # of the widest
         self.limits = _core.WidthLimits(
-            total_rows, local_rows, usual_rows, BLOCK_ROWS, LEAST_BLOCK_ROWS, LEAST_ROWS
+            most_rows[1:], most_rows, usual_rows, BLOCK_ROWS, LEAST_BLOCK_ROWS, LEAST_ROWS
         )
 
     def rows_that_fit(self, width: int) -> int:
         """How many rows, whichever they are, cannot overflow a sum of this width."""
-        return self._rows_that_fit[width]
+        grad_range, hess_range = _RANGES[width]
+        grad_limit, hess_limit = self._limits
+        return min(grad_range // grad_limit, hess_range // hess_limit)
 
     def total_width(self, n_rows: int) -> int:
         """Width of the histogram of a node of n_rows rows over all ranks."""
-        if n_rows > self._most_rows[64]:
+        if n_rows > self._most_rows:
             raise OverflowError(f"{n_rows} rows of these gradients overflow 64-bit sums")
         return int(self.limits.total_width(n_rows))
 

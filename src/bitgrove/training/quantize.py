@@ -7,6 +7,7 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Roundin
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.errors import TrainingError
-from bitgrove.kernels.plans import MAGNITUDE_SHIFT, MAGNITUDES, SQUARED_ERROR_UNITS, Records
+from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS, Records
 from bitgrove.params import TrainParams
 
 I64 = NDArray[np.int64]
@@ -27,11 +28,13 @@ FULL_PRECISION_BITS = 24
 # (about what it is for normal values).
 _USUAL_TAIL = 10.0
 # The most levels of a gradient and a hessian in a row of two bytes; and in one of four, which is
-# slower: taken where two bytes would be this many times too few.
+# slower: taken where two bytes would be this many times too few. Sooner if the tail is of weights:
+# rows of little weight are no noise, and are most of what a model is asked for.
 _MOST_LEVELS, _WIDE_LEVELS = (127, 254), (2**15 - 1, 2**16 - 2)
-_TOO_FEW = 8
+_TOO_FEW, _TOO_FEW_OF_WEIGHTS = 8, 2
 _INFINITY_BITS = 0x7F800000
 _HALF_STEP = 1 << (MAGNITUDE_SHIFT - 1)
+_AS_BITS, _AS_FLOATS = struct.Struct("=4I"), struct.Struct("=4f")  # of two sides
 
 
 class Scale(NamedTuple):
@@ -86,23 +89,25 @@ def magnitudes_of(gradients: OutputGradients, comm: Comm) -> list[Side]:
     The upper bits of a float are nearly its logarithm: their mean is exact in integers, about that
     of the geometric mean, and a few huge values hardly move it.
     """
-    sides = ("grad", "hess")[: 1 if gradients.hess is None else 2]
-    found = dict(zip(MAGNITUDES.names or (), gradients.magnitudes.item(), strict=True))
-    tops = comm.allreduce_max(np.array([found[f"{side}_top"] for side in sides], np.uint32))
-    for what, top in zip(("the gradients", "the hessians"), tops, strict=False):
+    grad_logs, hess_logs, grad_rows, hess_rows, *bits = gradients.magnitudes.item()
+    tops = comm.allreduce_max(np.array(bits, np.uint32)).tolist()
+    for what, top in zip(("the gradients", "the hessians"), tops, strict=True):
         if top >= _INFINITY_BITS:
             raise TrainingError(
                 f"{what} overflowed float32; scale the target or the weights down, "
                 "or lower learning_rate"
             )
-    sums = [[found[f"{side}_{what}"] for side in sides] for what in ("logs", "rows")]
-    logs, rows = comm.allreduce_sum(np.array(sums)).tolist()
-    typical = [
-        ((log << MAGNITUDE_SHIFT) // max(n, 1)) | _HALF_STEP
-        for log, n in zip(logs, rows, strict=True)
-    ]
-    values = np.array([tops, typical], dtype=np.uint32).view(np.float32).tolist()
-    return [Side(*pair) for pair in zip(*values, strict=True)]
+    sums = np.array((grad_logs, hess_logs, grad_rows, hess_rows))
+    grad_logs, hess_logs, grad_rows, hess_rows = comm.allreduce_sum(sums).tolist()
+    found = _AS_BITS.pack(*tops, _typical(grad_logs, grad_rows), _typical(hess_logs, hess_rows))
+    grad_top, hess_top, grad, hess = _AS_FLOATS.unpack(found)
+    sides = [Side(grad_top, grad), Side(hess_top, hess)]
+    return sides[:1] if gradients.hess is None else sides
+
+
+def _typical(logs: int, n_rows: int) -> int:
+    """The upper bits of the mean, and in the middle of what they leave open."""
+    return ((logs << MAGNITUDE_SHIFT) // max(n_rows, 1)) | _HALF_STEP
 
 
 def robust_levels(plain: Sequence[int], sides: Sequence[Side], unit_hessian: bool) -> list[int]:
@@ -116,8 +121,9 @@ def robust_levels(plain: Sequence[int], sides: Sequence[Side], unit_hessian: boo
     shared = tails[1] if len(tails) == 2 and not unit_hessian else 1.0
     wanted = [plain[0] * tails[0] / shared / _USUAL_TAIL]
     wanted += tails[1:] if unit_hessian else plain[1:]
+    too_few = _TOO_FEW_OF_WEIGHTS if len(tails) == 2 and unit_hessian else _TOO_FEW
     return [
-        max(few, int(min(want, most if want <= _TOO_FEW * most else wide)))
+        max(few, int(min(want, most if want <= too_few * most else wide)))
         for want, few, most, wide in zip(wanted, plain, _MOST_LEVELS, _WIDE_LEVELS, strict=False)
     ]
 

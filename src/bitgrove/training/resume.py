@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bitgrove.errors import DataError, ParameterError
+from bitgrove.errors import DataError, ParameterError, everywhere
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
@@ -46,5 +46,12 @@ def _check_fits(checkpoint: Model, booster: Booster) -> None:
         raise ParameterError(f"n_estimators={n_wanted}: the checkpoint already has {n_done}")
     if checkpoint.feature_names != booster.dataset.feature_names:
         raise DataError("resume_from: the checkpoint has other features than the training set")
+    if checkpoint.record is not None:
+        for part in checkpoint.record.differences(booster.record):
+            raise everywhere(
+                DataError,
+                f"resume_from: the checkpoint was trained on other {part.replace('_', ' ')}; "
+                "resuming needs the same data",
+            )
     if not np.array_equal(checkpoint.base_score, booster.base_score):
         raise DataError("resume_from: the checkpoint belongs to other rows, labels or weights")

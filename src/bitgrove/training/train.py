@@ -53,21 +53,50 @@ def train(
     comm: Comm | None = None,
     **more: Any,
 ) -> Model:
-    """Trains a model. With a Comm, train_set is this rank's shard; every rank gets the model.
+    """Train a model.
 
-    Parameters may also be given as keywords (`early_stopping_rounds=20`); `num_boost_round` is
-    `n_estimators`. XGBoost's `evals`, `evals_result`, `verbose_eval` and `xgb_model` are
-    understood.
+    Parameters
+    ----------
+    params : dict
+        Parameters by any of their names. `objective` is the one that is needed.
+    train_set : Dataset
+        The rows. With a Comm, those of this rank.
+    num_boost_round : int, optional
+        Number of iterations: another name of `n_estimators`.
+    valid_sets : Dataset or list of them, optional
+        Judged after each iteration, and used for early stopping.
+    valid_names : list of str, optional
+        A name for each of them.
+    callbacks : list of callables, optional
+        Called after each iteration; see `bitgrove.callbacks`.
+    init_model : Model or path, optional
+        A model whose trees stay in front of the new ones. Its rows may have been others, of the
+        same features and objective. `n_estimators` counts the new iterations.
+    resume_from : Model or path, optional
+        A checkpoint of this same training (see `checkpoint`). Its trees are not grown again, and
+        training goes on after them, to the bytes of an uninterrupted run. Rank 0 reads the file.
+    comm : Comm, optional
+        The ranks of a distributed training. The shards in rank order are the rows; a shard may be
+        empty, and a query lies whole on one rank. Every rank gets the model. If a rank fails, all
+        raise: that one its own error, the others RankFailure.
+    **more
+        Parameters as keywords, such as `early_stopping_rounds=20`. XGBoost's `evals`,
+        `evals_result`, `verbose_eval` and `xgb_model` are understood.
 
-    The shards in rank order are the rows of the training; a shard may be empty. Queries must lie
-    whole on one rank. If a rank fails, all raise: that one its own error, the others RankFailure.
+    Returns
+    -------
+    Model
+        It depends on the rows, the parameters and the seed, and on nothing else.
 
-    init_model: a Model or model file, on any rows of the same features and objective, whose trees
-    stay in front of the new ones; `n_estimators` counts the new iterations.
-
-    resume_from: a checkpoint (see callbacks.checkpoint) of this same training, as a Model or a
-    file that rank 0 can read. Its iterations are repeated from their trees, without growing them
-    again, and training goes on after them: the final bytes are those of an uninterrupted run.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bitgrove as bg
+    >>> X = np.arange(2000.0).reshape(500, 4) % 37
+    >>> y = X[:, 0] > X[:, 1]
+    >>> model = bg.train({"objective": "binary", "num_leaves": 7}, bg.Dataset(X, y), 20)
+    >>> model.predict(X).shape
+    (500,)
     """
     comm = comm if comm is not None else SoloComm()
     named = {"num_boost_round": num_boost_round, "valid_sets": valid_sets,
@@ -87,7 +116,8 @@ def train(
         state = _run(booster, evaluator, asked.callbacks, grown, deadline)
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
-        info.seconds = {"bin": binned - started, "train": time.perf_counter() - binned}
+        info.seconds["bin"] = binned - started - info.seconds["fingerprint"]
+        info.seconds.update(_stages(binned, evaluator))
         booster.guards.finish(info.rounding_noise)
         model = booster.model(state.best_iteration)
         check_same_model(comm, model)
@@ -98,6 +128,12 @@ def train(
         model = work()
     give_back_memory()  # the booster, which held it, is gone by now
     return model
+
+
+def _stages(binned: float, evaluator: Evaluator) -> dict[str, float]:
+    """Seconds since the rows were binned."""
+    growing = {"train": time.perf_counter() - binned - evaluator.seconds}
+    return {**growing, "evaluate": evaluator.seconds} if evaluator.sets else growing
 
 
 def _run(
@@ -118,9 +154,8 @@ def _run(
         for iteration in range(first, total):
             state.repeated = iteration < len(grown)
             known = grown[iteration] if state.repeated else None
-            for change in booster.boost(iteration) if known is None else booster.repeat(known):
-                evaluator.add(change)
-            state.iteration, state.evaluations = iteration + 1, evaluator.evaluate()
+            changes = booster.boost(iteration) if known is None else booster.repeat(known)
+            state.iteration, state.evaluations = iteration + 1, evaluator.after(changes)
             # Every callback sees every iteration, also the one another callback stops at.
             answers = [callback(state) for callback in callbacks]
             booster.boosting.check_best(state.best_iteration)

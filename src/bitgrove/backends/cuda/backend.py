@@ -145,8 +145,8 @@ class CudaBackend:
         grad, hess, found_at = out
         first, n_outputs, n_rows = part.first, part.last - part.first, scores.shape[1]
         label = targets.label_of(first)
-        data = [address_of(a) for a in (scores[first], label, targets.weight)]
-        to = [address_of(grad[first]), address_of(None if hess is None else hess[first])]
+        data = (address_of(scores, first * n_rows), address_of(label), address_of(targets.weight))
+        to = [address_of(side, first * n_rows) for side in (grad, hess)]
         if family in ("ranked", "listwise"):  # a block for each query
             file, threads = "ranking", _C["RANK_THREADS"]
             grid = (len(targets.tables[0]) - 1, 1)

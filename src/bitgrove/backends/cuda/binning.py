@@ -1,8 +1,8 @@
 """Values to bins on the GPU, from columns on the host or on the device.
 
-Receives columns (views of one table, or each on its own) and a BinMapper; fills the tiles and the
-columns of a CudaMatrix. Device columns are read where they are; host columns are sent block by
-block, and a block is binned while the next ones are under way.
+Receives columns (views of one table, or each on its own) of values, or of bins already (uint8), and
+a BinMapper; fills the tiles and the columns of a CudaMatrix. Device columns are read where they
+are; host columns are sent block by block, and a block is binned while the next ones are under way.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def bin_on_device(
 
     def run(sources: Records, dtype: Any, rows: slice) -> None:
         """Bins the values of some columns, which are those of the given rows."""
-        kernel = "bin_float64" if dtype == np.float64 else "bin_float32"
+        kernel = f"bin_{np.dtype(dtype).name}"
         (sources_at,) = device.mailbox.send(sources)
         n = rows.stop - rows.start
         for first in range(0, len(sources), _MOST_FEATURES):
@@ -52,9 +52,10 @@ def bin_on_device(
             device.launch("binning", kernel, grid, *where, *edges, *out)
 
     on_host: list[int] = []
-    here: dict[Any, list[int]] = {np.dtype(np.float32): [], np.dtype(np.float64): []}
+    here: dict[Any, list[int]] = {}
     for f, column in enumerate(columns):
-        (on_host if isinstance(column, np.ndarray) else here[column.dtype]).append(f)
+        is_host = isinstance(column, np.ndarray)
+        (on_host if is_host else here.setdefault(column.dtype, [])).append(f)
     for dtype, features in here.items():
         if features:
             run(device_columns(columns, features), dtype, slice(0, n_rows))

@@ -59,6 +59,9 @@ class ReferenceBackend:
         bins = np.empty((len(columns), len(columns[0])), dtype=np.uint8)
         missing = np.zeros(len(columns), dtype=np.uint8)
         for f, column in enumerate(columns):
+            if column.dtype == np.uint8:  # bins already
+                bins[f], missing[f] = column, (column == mapper.missing_bin[f]).any()
+                continue
             edges = mapper.edge_values[mapper.edge_offset[f] : mapper.edge_offset[f + 1]]
             values = column.astype(np.float64)
             is_missing = np.isnan(values)

@@ -14,6 +14,15 @@ struct Binned {
   int64_t n_rows, n_features, column_stride;
 };
 
+template <class Real>
+__device__ int bin_of(Real value, const double* edges, int n_edges) {
+  const double x = widen(value);
+  return x != x ? n_edges + 1 : static_cast<int>(count_below(edges, x));
+}
+
+// Bins that are bins already.
+__device__ int bin_of(uint8_t bin, const double*, int) { return bin; }
+
 // The n values of each column are those of the rows [first_row, first_row + n).
 template <class Real>
 __device__ void bin_values(const DeviceColumn* columns, int64_t n, int64_t first_row,
@@ -38,10 +47,9 @@ __device__ void bin_values(const DeviceColumn* columns, int64_t n, int64_t first
     const int64_t i =
         (static_cast<int64_t>(blockIdx.x) * ROWS_PER_THREAD + k) * THREADS + threadIdx.x;
     if (i >= n) return;
-    const double x = widen(values[i * source.stride]);
-    const bool is_missing = x != x;
-    if (is_missing) any_missing[feature] = 1;
-    const uint8_t bin = static_cast<uint8_t>(is_missing ? n_edges + 1 : count_below(edges, x));
+    const int found = bin_of(values[i * source.stride], edges, n_edges);
+    if (found == n_edges + 1) any_missing[feature] = 1;
+    const uint8_t bin = static_cast<uint8_t>(found);
     column[first_row + i] = bin;
     tile_rows[(first_row + i) * stride] = bin;
   }
@@ -62,3 +70,4 @@ using namespace bitgrove;
 
 BIN_KERNEL(bin_float32, float)
 BIN_KERNEL(bin_float64, double)
+BIN_KERNEL(bin_uint8, uint8_t)

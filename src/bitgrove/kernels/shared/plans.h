@@ -129,6 +129,27 @@ struct ForestSplit {
 constexpr uint32_t DEFAULT_LEFT_BIT = 0x80000000u, SUBSET_BIT = 0x40000000u;
 constexpr uint32_t FEATURE_BITS = SUBSET_BIT - 1;
 
+// One step of a walk that explains a tree (shap.h): along an edge, down (into a leaf: down and up
+// again) or, SHAP_LEAVE, up. `player` is the feature that it counts for; `depth` is that of the
+// edge's lower end, `previous` that of the edge above it with the same player, 0 if there is none.
+// `share`: of the rows of the upper end, times the value in a leaf.
+struct ShapStep {
+  double threshold, share;
+  int64_t first_factor;  // one for every point of the quadrature
+  int64_t above;         // the step down the edge above it; -1 below the root
+  uint32_t feature;      // with its bits, as in a ForestSplit
+  int32_t set, player, depth, previous, kind;
+};
+
+// A split's first edge decides for both. The kinds are bits.
+constexpr int SHAP_DECIDE = 1, SHAP_RIGHT = 2, SHAP_LEAF = 4, SHAP_LEAVE = 8;
+
+// What an edge multiplies the path with at one point, and what its player gets of the leaves below:
+// for rows on the path's way, and for those that leave it here. In a leaf: times its value.
+struct ShapFactor {
+  double on, off, gain_on, gain_off;
+};
+
 // One column of a table on a GPU: where it begins, the step from row to row (in values), and its
 // feature.
 struct DeviceColumn {

@@ -1,0 +1,1 @@
+"""Rows that are bins already: in memory, and as a file."""

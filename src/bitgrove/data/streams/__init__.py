@@ -1,0 +1,1 @@
+"""Rows that come in batches and are never in memory together."""

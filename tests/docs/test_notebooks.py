@@ -1,0 +1,45 @@
+"""The notebooks run from top to bottom, and hold the outputs that the site shows.
+
+Their cells are run in this process: what Jupyter adds is only how things are drawn.
+`make notebooks` runs them in Jupyter and writes the outputs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import DOCS
+
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+
+
+def code_cells(path: Path) -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__notebook__"}
+    with plt.rc_context({"backend": "agg"}):
+        for number, cell in enumerate(code_cells(path), start=1):
+            source = "".join(cell["source"])
+            exec(compile(source, f"{path.name}, code cell {number}", "exec"), names)
+        plt.close("all")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_holds_its_outputs(path: Path) -> None:
+    cells = code_cells(path)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert outputs and all(output["output_type"] != "error" for output in outputs)
+
+
+def test_there_are_five() -> None:
+    assert len(NOTEBOOKS) == 5
