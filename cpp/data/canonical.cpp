@@ -73,7 +73,10 @@ uint8_t* write_column(const double* values, int64_t n, uint8_t* out) {
 class CanonicalRows {
  public:
   CanonicalRows(const nb::list& columns, int64_t n_rows)
-      : kept_(columns), columns_(columns_of(columns, n_rows)), n_rows_(n_rows) {}
+      : kept_(columns), columns_(columns_of(columns, n_rows)), n_rows_(n_rows) {
+    for (const Column& column : columns_)
+      require(column.type != ColumnType::BINS, "a column holds bins instead of values");
+  }
 
   // Writes the rows [first, first + n), column after column; returns the number of bytes.
   int64_t write(int64_t first, int64_t n, Vector<uint8_t> out) const {
@@ -88,7 +91,7 @@ class CanonicalRows {
       const int64_t count = begin + PICKED_ROWS < n ? PICKED_ROWS : n - begin;
       for (int64_t f = 0; f < n_columns; ++f) {
         double* to = values.data() + f * n + begin;
-        if (columns_[f].is_double)
+        if (columns_[f].type == ColumnType::FLOAT64)
           pick<double>(columns_[f], first + begin, count, to);
         else
           pick<float>(columns_[f], first + begin, count, to);
