@@ -18,6 +18,7 @@ QUESTIONS = {
     "categories": "how good and how fast is it on text and categories, beside other libraries?",
     "cuda": "is the GPU's model the CPU's, and how fast does it train?",
     "gpu_eval": "what does a user of a GPU wait for, with a metric in every round?",
+    "shap": "how long do Shapley values take, beside other libraries?",
     "calls": "what does a user wait for besides trees: binning, first use, predictions?",
     "dask_cluster": "what does training on Dask cost, beside LightGBM's?",
     "distributed": "what crosses between MPI ranks, beside LightGBM's sockets? (root)",
