@@ -245,7 +245,9 @@ class ShardReader:
         self.label = args.label or _only_other(table, [*names, args.weight, args.group])
         if self.categories is None:
             listed = [*_listed_categories(table, names, args), *self.known]
-            self.categories = tables.categories_of(table, names, listed)
+            mine = tables.categories_of(table, names, listed)
+            shared = sharded_files.shared_names(frozenset(mine), self.comm)
+            self.categories = [name for name in names if name in shared]
             self.by_type = (files.text_columns(table) & set(names)) - set(listed)
         return table, names
 
