@@ -13,6 +13,7 @@ QUESTIONS = {
     "two_versions": "is this version as fast as another, and are its models the same?",
     "lossless": "what do few bits cost, on light and heavy tails?",
     "threads": "how does training scale with threads?",
+    "memory": "how much memory does a fit take, in memory and from files, beside other libraries?",
     "linearity": "does the cost grow in proportion to rows and features?",
     "categories": "how good and how fast is it on text and categories, beside other libraries?",
     "cuda": "is the GPU's model the CPU's, and how fast does it train?",
