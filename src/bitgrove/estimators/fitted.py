@@ -38,6 +38,20 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
     importance_type: str
     n_jobs: int | None
 
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and below it the model once there is one."""
+        return str(super()._repr_html_inner()) + self._summary()
+
+    def _repr_mimebundle_(self, **how: Any) -> dict[str, str]:
+        found: dict[str, str] = super()._repr_mimebundle_(**how)
+        if "text/html" in found:
+            found["text/html"] += self._summary()
+        return found
+
+    def _summary(self) -> str:
+        model = getattr(self, "model_", None)
+        return "" if model is None else str(model._repr_html_())
+
     @classmethod
     def takes(cls, objective: type[Objective]) -> bool:
         """Whether it can train with this objective."""
