@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
-from bitgrove.data.tables import collected
+from bitgrove.data.tables import collected, column_names
 from bitgrove.errors import ParameterError
 from bitgrove.machine.files import PathLike
-from bitgrove.model.model import Model, load
+from bitgrove.model.exchange import import_model
+from bitgrove.model.model import Model
 from bitgrove.objectives import OBJECTIVES, Objective
 from bitgrove.params import Parameter
 from bitgrove.training.booster import TrainInfo
@@ -59,12 +60,12 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_model(cls, model: Model | PathLike) -> Self:
-        """A fitted estimator of a trained Model, or of a model file."""
+        """A fitted estimator of a trained Model, or of a file that `import_model` reads."""
         return cls().load_model(model)
 
     def load_model(self, model: Model | PathLike) -> Self:
         """Become fitted, by a Model or a model file; the parameters become those of the model."""
-        found = model if isinstance(model, Model) else load(model)
+        found = model if isinstance(model, Model) else import_model(model)
         if not self.takes(OBJECTIVES[found.objective]):
             raise ParameterError(
                 f"a model of objective {found.objective!r} cannot become a {type(self).__name__}"
@@ -124,6 +125,12 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
     def _table(self, X: Any, categories: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
         X = X if isinstance(X, np.ndarray) else collected(X)
+        names = None if is_on_gpu(X) or hasattr(X, "iloc") else column_names(X)
+        if names is not None:  # some versions of scikit-learn know the names of pandas alone
+            if reset:
+                self.n_features_in_ = len(names)
+                self.feature_names_in_ = np.array(names, dtype=object)
+            return X
         if hasattr(X, "columns") or is_on_gpu(X) or _holds_categories(X, categories):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")
