@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda lint unit docs site notebooks wheel paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan fuzz fuzz-train soak-kill lint unit docs site notebooks wheel paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -27,6 +27,31 @@ test-cuda: $(STAMP)
 	$(BIN)/pip install --quiet -e '.[cuda]'
 	$(BIN)/python -m pytest tests/cuda -rs
 
+# Unit and parity tests of a core that is built with sanitizers, which end the process at the first find. More
+# words for pytest in ARGS. Leaks are not looked for: Python's own objects live until the process ends.
+SANITIZED := tests/backends tests/arithmetic tests/model tests/objectives tests/data tests/parity tests/distributed/test_messages.py
+test-asan: $(STAMP)
+	tests/sanitized.sh address,undefined $(BIN)/python $(SANITIZED) $(ARGS)
+
+test-tsan: $(STAMP)
+	tests/sanitized.sh thread $(BIN)/python $(SANITIZED) $(ARGS)
+
+# Random files, messages and tables, and random trainings on reference, CPU and ranks; SECONDS=600, SEED=the time. What
+# is found is printed with the command that repeats it.
+SECONDS ?= 600
+FUZZ = PYTHONPATH=tests:tests/model:tests/backends:tests/cli $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+fuzz: $(STAMP)
+	$(FUZZ) models messages tables
+
+fuzz-train: $(STAMP)
+	$(FUZZ) train
+
+# Trainings that are killed at random moments and go on from their checkpoints, alone and as three MPI ranks.
+RUNS ?= 50
+soak-kill: $(STAMP)
+	$(BIN)/python tests/fuzz/kills.py --runs $(RUNS)
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python tests/fuzz/kills.py --runs $(RUNS) --ranks 3
+
 docs: $(STAMP)
 	$(BIN)/python -m bitgrove.params > docs/parameters.md
 
@@ -41,8 +66,13 @@ site: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@echo "open build/site/index.html"
 
+# A source archive and a wheel in dist/, on Linux with the OpenMP library in it. Wheels for other
+# systems: `pipx run cibuildwheel --platform linux` (macos, windows), as pyproject.toml has it.
 wheel: $(STAMP)
+	rm -rf dist
 	$(BIN)/python -m build
+	test $$(uname) != Linux || PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
+	ls -l dist/*
 
 # One table or figure, `make paper WHAT=fig7`; more words in ARGS. `.venv/bin/python -m lab list` has all.
 WHAT ?= table2

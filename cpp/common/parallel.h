@@ -8,6 +8,10 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#if defined(__SANITIZE_THREAD__)
+#include <thread>
+#include <vector>
+#endif
 
 namespace bitgrove {
 
@@ -50,6 +54,21 @@ class Region {
   std::exception_ptr error_;
 };
 
+// Calls work(is_caller) on n_threads threads, of which the calling one is one.
+template <class Work>
+void run_team(int n_threads, Work&& work) {
+#if defined(__SANITIZE_THREAD__)
+  // ThreadSanitizer does not see the barriers of libgomp, and would report what they order.
+  std::vector<std::thread> others;
+  for (int i = 1; i < n_threads; ++i) others.emplace_back([&] { work(false); });
+  work(true);
+  for (std::thread& thread : others) thread.join();
+#else
+#pragma omp parallel num_threads(n_threads)
+  work(omp_get_thread_num() == 0);
+#endif
+}
+
 // Calls work(task) for every task in [0, n_tasks), on one thread if there are fewer than two
 // times `tasks_per_thread`: waking threads takes as long as some amount of work. Otherwise on all:
 // when a region asks for fewer threads than the last one, libgomp ends the others for good, and
@@ -71,8 +90,7 @@ void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_p
   if (n_threads <= 1) {
     take_tasks(true);
   } else {
-#pragma omp parallel num_threads(n_threads)
-    take_tasks(omp_get_thread_num() == 0);
+    run_team(n_threads, take_tasks);
   }
   region.finish();
 }

@@ -60,6 +60,10 @@ class DeviceMemoryError(TrainingError, MemoryError):
     """The GPU has not enough memory for this data."""
 
 
+class HostMemoryError(TrainingError, MemoryError):
+    """This machine, or the share of it that this process may use, has not enough memory."""
+
+
 class BitgroveWarning(UserWarning):
     """A training that goes on, but whose model may not be what was wanted."""
 

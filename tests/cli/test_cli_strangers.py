@@ -58,3 +58,10 @@ def test_many_listed_categories(tmp_path, capsys):
     data = write_csv(tmp_path / "data.csv", {name: [1, 2, 3] for name in names} | {"y": [1, 2, 3]})
     ok(capsys, *train_argv(data, tmp_path / "m", "--categorical_feature", ",".join(names),
                            "--min_child_samples", "1"))  # fmt: skip
+
+
+def test_query_ids_that_are_not_utf8(tmp_path, capsys):
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"q,x,y\nq1,1,1\nq\xc3,2,0\n")
+    argv = train_argv(path, tmp_path / "m", "--group", "q", objective="lambdarank")
+    assert "column 'q' holds text that is not UTF-8" in refused(capsys, *argv)

@@ -318,3 +318,22 @@ def test_threads_may_be_counted_from_all() -> None:
     assert len(digests) == 1
     model = small().fit(X, Y).model_
     np.testing.assert_array_equal(model.predict(X, n_jobs=-2), model.predict(X))
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pa.table, pd.DataFrame])
+def test_names_of_any_table_are_learnt(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where scikit-learn sees those of pandas alone, as its version for Python 3.10 does."""
+    from sklearn.utils import validation
+
+    found = validation._get_feature_names
+    monkeypatch.setattr(
+        validation, "_get_feature_names", lambda X: found(X) if hasattr(X, "iloc") else None
+    )
+    X = kind({"a": np.arange(60.0), "b": np.arange(60.0)[::-1].copy()})
+    fitted = bg.BitGroveRegressor(n_estimators=2).fit(X, np.arange(60))
+    assert (fitted.n_features_in_, list(fitted.feature_names_in_)) == (2, ["a", "b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(fitted.predict(X)) == 60
+    with pytest.raises(ValueError, match=r"columns differ|feature names"):
+        fitted.predict(kind({"a": [1.0], "c": [2.0]}))

@@ -190,3 +190,12 @@ def test_what_cannot_be_is_said(params: dict[str, Any], message: str) -> None:
 def test_queries_are_needed_to_draw_them() -> None:
     with pytest.raises(DataError, match="bagging_by_query=True: the training set has no group"):
         booster_of(np.zeros(50), objective="regression", bagging_by_query=True, subsample=0.5)
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("objective", ["mae", "quantile", "regression", "binary"])
+def test_a_sample_of_no_rows_changes_nothing(objective: str, device: str) -> None:
+    X = table(10, 2, 0)
+    params = {"objective": objective, "n_estimators": 2, "subsample": 1e-9, "device": device}
+    model = bg.train(params, bg.Dataset(X, np.arange(10) % 2))
+    assert [tree.leaf_value.tolist() for tree in model.trees] == [[0.0], [0.0]]

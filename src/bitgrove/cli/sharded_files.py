@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.cli.tables import column, listed
+from bitgrove.cli.tables import listed, query_ids
 from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError
 from bitgrove.machine.threads import available_cores
@@ -61,7 +61,7 @@ def shared_classes(found: NDArray[Any], comm: Comm) -> NDArray[Any]:
 
 def check_query_borders(table: pa.Table, group: str, comm: Comm) -> None:
     """DataError if the rows of a query lie on two ranks."""
-    ids = column(table, group).to_numpy().astype(str)
+    ids = query_ids(table, group)
     everyone = gather_facts(comm, [str(ids[0]), str(ids[-1])] if len(ids) else None)
     filled = [(rank, ends) for rank, ends in enumerate(everyone) if ends]
     for (rank, (_, last)), (next_rank, (first, _)) in pairwise(filled):

@@ -144,9 +144,18 @@ def class_codes(
     return codes.astype(np.int64), classes
 
 
+def query_ids(table: pa.Table, name: str) -> NDArray[Any]:
+    """A column of query ids."""
+    values = column(table, name)
+    if "binary" in str(values.type):
+        raise _not_utf8(name)
+    return np.asarray(values.to_numpy())
+
+
 def group_sizes(table: pa.Table, name: str) -> NDArray[np.int64]:
     """Rows per query, from a column of query ids; a query's rows must be contiguous."""
-    ids = _complete(column(table, name), name).to_numpy()
+    _complete(column(table, name), name)
+    ids = query_ids(table, name)
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
     first, count = np.unique(ids[starts].astype(str), return_counts=True)
     if count.max() > 1:

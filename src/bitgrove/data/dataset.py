@@ -130,10 +130,15 @@ class Dataset:
     def from_batches(make_batches: Any, label: Any = None, **parts: Any) -> Dataset:
         """A Dataset of rows that are never in memory together; see docs/streams.md.
 
-        make_batches: a function that returns a fresh iterator over batches each time it is called:
-        tables of any kind, tuples (X, label, weight, group), or dicts of Dataset's arguments.
-        label, weight, group, qid, init_score: of all rows, or (not group) the name of the column
-        that holds them. feature_names, categorical_feature, reference: as of a Dataset.
+        Parameters
+        ----------
+        make_batches : callable
+            Returns a fresh iterator over batches each time it is called: tables of any kind,
+            tuples (X, label, weight, group), or dicts of Dataset's arguments.
+        label, weight, group, qid, init_score : array or str
+            Of all rows, or (not `group`) the name of the column that holds them.
+        feature_names, categorical_feature, reference
+            As of a Dataset.
         """
         from bitgrove.data.streams.streamed import from_batches
 
@@ -143,8 +148,14 @@ class Dataset:
     def from_parquet(paths: Any, label: Any = None, **parts: Any) -> Dataset:
         """A Dataset of Parquet files, read in batches; see docs/streams.md.
 
-        paths: a file, a pattern such as "parts-*.parquet", or a list of them. label, weight, group:
-        names of columns; group holds a query id for each row. ignore: columns that are no features.
+        Parameters
+        ----------
+        paths : str or list of str
+            A file, a pattern such as `"parts-*.parquet"`, or a list of them.
+        label, weight, group : str
+            Names of columns; `group` holds a query id for each row.
+        ignore : list of str
+            Columns that are no features.
         """
         from bitgrove.data.streams.parquet import from_parquet
 

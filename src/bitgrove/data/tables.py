@@ -28,6 +28,8 @@ _NO_NUMBERS = (
 )  # fmt: skip
 # Rows are numbered by int32 in the partition.
 MAX_ROWS = 2**31 - 1
+# The header of a model file holds the names of so many; 32 bits number all their bins.
+MAX_FEATURES = 2**21 - 1
 
 
 def default_names(n_features: int) -> list[str]:
@@ -66,6 +68,8 @@ def to_columns(
     series = _columns_of(X, names, bool(choice.listed))
     if not series:
         raise DataError("X has 0 feature(s) while a minimum of 1 is required.")
+    if len(series) > MAX_FEATURES:
+        raise DataError(f"X has {len(series)} features; at most {MAX_FEATURES} are allowed")
     listed = choice.positions(called, len(series))
     columns: list[Column] = []
     levels: dict[int, Levels] = {}

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
-from bitgrove.data.tables import collected
+from bitgrove.data.tables import collected, column_names
 from bitgrove.errors import ParameterError
 from bitgrove.machine.files import PathLike
 from bitgrove.model.exchange import import_model
@@ -38,6 +38,20 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
 
     importance_type: str
     n_jobs: int | None
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and below it the model once there is one."""
+        return str(super()._repr_html_inner()) + self._summary()
+
+    def _repr_mimebundle_(self, **how: Any) -> dict[str, str]:
+        found: dict[str, str] = super()._repr_mimebundle_(**how)
+        if "text/html" in found:
+            found["text/html"] += self._summary()
+        return found
+
+    def _summary(self) -> str:
+        model = getattr(self, "model_", None)
+        return "" if model is None else str(model._repr_html_())
 
     @classmethod
     def takes(cls, objective: type[Objective]) -> bool:
@@ -111,6 +125,12 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
     def _table(self, X: Any, categories: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
         X = X if isinstance(X, np.ndarray) else collected(X)
+        names = None if is_on_gpu(X) or hasattr(X, "iloc") else column_names(X)
+        if names is not None:  # some versions of scikit-learn know the names of pandas alone
+            if reset:
+                self.n_features_in_ = len(names)
+                self.feature_names_in_ = np.array(names, dtype=object)
+            return X
         if hasattr(X, "columns") or is_on_gpu(X) or _holds_categories(X, categories):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")

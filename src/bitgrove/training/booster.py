@@ -58,7 +58,7 @@ from bitgrove.training.encoding import (
     with_agreed_levels,
 )
 from bitgrove.training.grower import Grower, TreeSample
-from bitgrove.training.guards import Guards, check_savable
+from bitgrove.training.guards import Guards, check_memory, check_savable
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import (
@@ -123,6 +123,7 @@ class Booster:
         device = choose_device(params.device, dataset, self.objective)
         self.backend: Backend = make_backend(replace(params, device=device))
         self.info.device = self.backend.name
+        check_memory(dataset, self.objective.n_outputs, self.backend.name)
         # The smallest pool of all ranks: ranks with different pools would plan different messages.
         pool_mb = params.histogram_pool_mb or self.backend.pool_mb
         self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])
@@ -239,7 +240,7 @@ class Booster:
             sums = integer_leaf_sums(grown, quantized)
         rule = self.leaf_rule(number)
         values, hess = work.leaf_values(sums, rule)
-        if level is not None:
+        if level is not None and grown.leaf_rows.any():  # a sample may hold no row
             found = self._quantiles(output, work, len(hess), level)
             values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
         elif params.path_smooth > 0.0:

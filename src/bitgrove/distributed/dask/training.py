@@ -33,6 +33,7 @@ from bitgrove.version import __version__
 
 _TICK = 1.0  # seconds between two looks at the workers
 _GRACE = 5.0  # seconds for the other ranks to end after a failure
+_GOODBYE = 1.0  # seconds for workers to hear that a training is over; the message is sent anyway
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ def train_on_workers(client: Client, job: Job, tables: Sequence[Sequence[Part]])
             client.cancel(ranks, force=True)
             alive = _workers(client)
             left = [address for address in addresses if address in alive]
-            _ask(client, partial(end_training, training), left, _GRACE)
+            _ask(client, partial(end_training, training), left, _GOODBYE)
     model.info = info
     return model
 
@@ -190,14 +191,21 @@ class _Heartbeats:
 
 
 def _ended(client: Client, ranks: Sequence[Future], addresses: Sequence[str]) -> dict[int, Any]:
-    """The errors of the ranks, after a while for those that have not ended yet to do so."""
-    deadline = time.monotonic() + _GRACE
-    while time.monotonic() < deadline:
+    """The errors of the ranks, after a while for those that have not ended yet to do so.
+
+    The one that the others blame may be about to say why itself, or silent for good."""
+    started = time.monotonic()
+    while True:
+        errors = {i: rank.exception() for i, rank in enumerate(ranks) if rank.status == "error"}
+        blamed = {error.rank for error in errors.values() if isinstance(error, RankFailure)}
         alive = _workers(client)
-        if not any(r.status == "pending" and addresses[i] in alive for i, r in enumerate(ranks)):
-            break
+        running = {
+            i for i, r in enumerate(ranks) if r.status == "pending" and addresses[i] in alive
+        }
+        patience = _GOODBYE if running <= blamed else _GRACE
+        if not running or time.monotonic() - started > patience:
+            return errors
         time.sleep(_GRACE / 50)
-    return {i: rank.exception() for i, rank in enumerate(ranks) if rank.status == "error"}
 
 
 def _raise_failure(errors: dict[int, Any], addresses: Sequence[str]) -> NoReturn:

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Builds the core with sanitizers beside the usual one and runs tests on it:
+# sanitized.sh SANITIZERS PYTHON TESTS... (make test-asan, make test-tsan).
+set -eu
+sanitizers=$1 python=$2
+shift 2
+kind=$(echo "$sanitizers" | cut -d, -f1)
+build=build/$kind
+cmake=$(command -v cmake || echo "$(dirname "$python")/cmake")
+"$cmake" -S . -B "$build" -DPython_EXECUTABLE="$python" -DBITGROVE_SANITIZE="$sanitizers" \
+  -DBITGROVE_STUB=OFF ${CMAKE_ARGS:-} > "$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+"$cmake" --build "$build" --parallel "${JOBS:-$(nproc)}"
+mkdir -p "$build/package"
+cp -r src/bitgrove "$build/package/"
+rm -f "$build"/package/bitgrove/_core*.so
+cp "$build"/_core*.so "$build/package/bitgrove/"
+short=$(echo "$kind" | cut -c1)
+library=$("${CXX:-c++}" -print-file-name="lib${short}san.so")
+# The address space of a process under TSan may not be laid out at random.
+LD_PRELOAD=$library PYTHONPATH=$build/package PYTHONMALLOC=malloc \
+  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
+  setarch "$(uname -m)" -R "$python" -m pytest -p no:cacheprovider "$@"
