@@ -66,8 +66,13 @@ site: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@echo "open build/site/index.html"
 
+# A source archive and a wheel in dist/, on Linux with the OpenMP library in it. Wheels for other
+# systems: `pipx run cibuildwheel --platform linux` (macos, windows), as pyproject.toml has it.
 wheel: $(STAMP)
+	rm -rf dist
 	$(BIN)/python -m build
+	test $$(uname) != Linux || PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
+	ls -l dist/*
 
 # One table or figure, `make paper WHAT=fig7`; more words in ARGS. `.venv/bin/python -m lab list` has all.
 WHAT ?= table2

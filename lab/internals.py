@@ -24,7 +24,7 @@ from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.backend import CudaBackend
 from bitgrove.backends.cuda.tree import CudaTreeWork
 from bitgrove.cli import files, tables
-from bitgrove.cli.demo_data import blocks, make_higgs_like
+from bitgrove.cli.demo.data import blocks, make_higgs_like
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm

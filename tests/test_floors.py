@@ -23,7 +23,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("distributed.comm", "distributed.messages"),  # what ranks say: sums are made of it
     ("arithmetic", "objectives", "callbacks"),
     ("params",),
-    ("data",),
+    ("data", "provenance.fingerprint"),  # rows that come in batches are hashed as they come
     ("provenance",),  # fingerprints of data, and the record that a model keeps of them
     ("model.tree",),
     ("constraints",),  # rules of features: for backends, models and trainings

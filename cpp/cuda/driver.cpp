@@ -1,7 +1,11 @@
 // See driver.h.
 #include "cuda/driver.h"
 
+#if defined(_WIN32)
+#include <windows.h>
+#else
 #include <dlfcn.h>
+#endif
 
 #include <stdexcept>
 #include <string>
@@ -22,17 +26,28 @@ struct Driver {
   int (*error_name)(int, const char**);
 };
 
+#if defined(_WIN32)
+void* open_driver() { return LoadLibraryA("nvcuda.dll"); }
+void* symbol(void* library, const char* name) {
+  return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name));
+}
+std::string why_not() { return "Windows error " + std::to_string(GetLastError()); }
+#else
+void* open_driver() { return dlopen("libcuda.so.1", RTLD_NOW); }
+void* symbol(void* library, const char* name) { return dlsym(library, name); }
+std::string why_not() { return dlerror(); }
+#endif
+
 template <class Function>
 void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
+  function = reinterpret_cast<Function>(symbol(library, name));
   if (!function)
     throw std::runtime_error(std::string("the NVIDIA driver has no ") + name + "; update it");
 }
 
 Driver load_driver() {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (!library)
-    throw std::runtime_error(std::string("the NVIDIA driver does not load: ") + dlerror());
+  void* library = open_driver();
+  if (!library) throw std::runtime_error("the NVIDIA driver does not load: " + why_not());
   Driver driver;
   find(library, "cuLaunchKernel", driver.launch);
   find(library, "cuMemcpyHtoDAsync_v2", driver.upload);

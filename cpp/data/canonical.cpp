@@ -31,7 +31,8 @@ void pick(const Column& column, int64_t begin, int64_t n, double* out) {
 }
 
 bool fits_byte(double v) {
-  return (v != v) | ((v >= 0.0) & (v <= MAX_BYTE) & (v == static_cast<int32_t>(v)));
+  const double near = (v >= 0.0) & (v <= MAX_BYTE) ? v : 0.5;  // an int32 cannot hold all doubles
+  return (v != v) | (near == static_cast<int32_t>(near));
 }
 
 bool fits_float(double v) { return (v != v) | (static_cast<float>(v) == v); }

@@ -14,7 +14,7 @@ namespace bitgrove {
 namespace {
 
 // Rows that go through a tree together, and rows between which its factors stay in the cache.
-constexpr int LANES = 16;
+constexpr int LANES = 8;
 constexpr int64_t BLOCK_ROWS = 128;
 
 struct VectorLanes {
@@ -56,9 +56,12 @@ struct Decide {
         const int64_t holds = is_level && set.holds(static_cast<int>(x[i])) ? -1 : 0;
         went_left[i] = x[i] != x[i] ? missing_left : holds;
       }
-    } else {
-      for (int i = 0; i < LANES; ++i)
-        went_left[i] = x[i] <= step.threshold ? -1 : x[i] != x[i] ? missing_left : 0;
+      return;
+    }
+    for (int i = 0; i < LANES; ++i) {  // without branches: nobody could foresee them
+      const int64_t missing = x[i] != x[i] ? missing_left : 0,
+                    low = x[i] <= step.threshold ? -1 : 0;
+      went_left[i] = low | missing;
     }
   }
 };

@@ -211,11 +211,34 @@ nb::ndarray<nb::numpy, double> expected_values(const ShapForest& forest) {
   return to_numpy(std::move(expected), {n_trees});
 }
 
+// What a GPU needs of a forest; `depth` and `points` are the largest of its trees.
+nb::dict tables_of(const ShapForest& forest) {
+  nb::dict tables;
+  std::vector<int64_t> first_step, n_points;
+  for (const ShapTree& tree : forest.trees) {
+    first_step.push_back(tree.begin);
+    n_points.push_back(tree.n_points);
+  }
+  first_step.push_back(static_cast<int64_t>(forest.steps.size()));
+  std::vector<uint64_t> sets;
+  for (const BinSet& set : forest.sets) sets.insert(sets.end(), set.words, set.words + 4);
+  const size_t n_trees = n_points.size(), n_sets = forest.sets.size();
+  tables["steps"] = to_records(forest.steps);
+  tables["factors"] = to_records(forest.factors);
+  tables["sets"] = to_numpy(std::move(sets), {n_sets, 4});
+  tables["first_step"] = to_numpy(std::move(first_step), {n_trees + 1});
+  tables["n_points"] = to_numpy(std::move(n_points), {n_trees});
+  tables["depth"] = forest.most_depth;
+  tables["points"] = forest.most_points;
+  return tables;
+}
+
 }  // namespace
 
 void init_shap_forest(nb::module_& m) {
   nb::class_<ShapForest>(m, "ShapForest")
-      .def("expected", &expected_values, "Of every tree: the mean of its leaves by rows.");
+      .def("expected", &expected_values, "Of every tree: the mean of its leaves by rows.")
+      .def("tables", &tables_of, "Its steps and factors, for a GPU.");
   m.def("make_shap_forest", &make_shap_forest, "forest"_a, "leaf_cover"_a, "player_of"_a,
         "n_players"_a,
         "The steps that explain a forest; player_of: the feature that each column counts for.");

@@ -44,7 +44,7 @@ def _draw(rng: Rng, logit: F64) -> F64:
 
 
 def higgs(n_train: int, n_test: int) -> Task:
-    """28 columns of collision events; see the library's demo_data."""
+    """28 columns of collision events; see the library's demo."""
     X, y = make_higgs_like(n_train + n_test, seed=2022)
     return Task.cut("higgs", "binary", X, y, n_train, note="generated")
 

@@ -1,7 +1,7 @@
 """Made-up tables that stand for no real set: one of each objective, two with heavy tails, any size.
 
 The make_ functions receive sizes and a seed and return float32 features with labels (and query
-sizes); rows come in blocks with streams of their own, as in the library's demo_data, so that a
+sizes); rows come in blocks with streams of their own, as in the library's demo, so that a
 shorter call is a prefix of a longer one and the relation of features and labels is that of every
 seed. The others receive the numbers of training and test rows and return a Task.
 """

@@ -1,6 +1,7 @@
 """bitgrove: gradient boosted trees trained in integers, with the same bits everywhere."""
 
 # ruff: noqa: E402 -- the core is loaded before anything imports it
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bitgrove.machine.openmp import load_core
@@ -31,11 +32,11 @@ from bitgrove.model.model import Model, load
 from bitgrove.training.booster import TrainInfo
 from bitgrove.training.cross_validation import CVResult, cv
 from bitgrove.training.train import train
-from bitgrove.verification import Verification, verify
 from bitgrove.version import __version__
 
 if TYPE_CHECKING:
     from bitgrove.estimators import BitGroveClassifier, BitGroveRanker, BitGroveRegressor
+    from bitgrove.verification import Verification, verify
 
 __all__ = [
     "BitGroveClassifier",
@@ -68,14 +69,20 @@ __all__ = [
     "verify",
 ]
 
+# What stands on scikit-learn, which takes longer to import than all else: when it is asked for.
+_LATER = {
+    "BitGroveClassifier": "estimators",
+    "BitGroveRanker": "estimators",
+    "BitGroveRegressor": "estimators",
+    "Verification": "verification",
+    "verify": "verification",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """The estimators, when they are first asked for: scikit-learn takes longer than all else."""
-    if name not in ("BitGroveClassifier", "BitGroveRanker", "BitGroveRegressor"):
+    if name not in _LATER:
         raise AttributeError(f"module 'bitgrove' has no attribute {name!r}")
-    from bitgrove import estimators
-
-    return getattr(estimators, name)
+    return getattr(import_module(f"bitgrove.{_LATER[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -219,18 +220,23 @@ def record_evaluation(result: dict[str, dict[str, list[float]]]) -> Callback:
 
 
 class _ProgressBar:
-    def __init__(self) -> None:
+    """Time left and metrics; a widget in notebooks that can show one."""
+
+    def __init__(self, most: int) -> None:
         self._bar: tqdm[Any] | None = None
+        self._most = most
 
     def __call__(self, state: TrainingState) -> None:
         if self._bar is None:
-            from tqdm import tqdm
-
             done = state.first_iteration - 1
-            self._bar = tqdm(total=state.n_estimators, initial=done, unit="tree", desc="train")
+            kind = _kind_of_bar()
+            self._bar = kind(total=state.n_estimators, initial=done, unit="tree", desc="train")
         if state.evaluations:
-            last = (deciding(state.evaluations) or state.evaluations)[0]
-            self._bar.set_postfix_str(f"{last.data} {last.metric} {last.value:.5g}", refresh=False)
+            shown = (deciding(state.evaluations) or state.evaluations)[: self._most]
+            words = [f"{e.data} {e.metric} {e.value:.5g}" for e in shown]
+            if state.best_iteration is not None:
+                words.append(f"best {state.best_iteration}")
+            self._bar.set_postfix_str(", ".join(words), refresh=False)
         self._bar.update(1)
 
     def close(self) -> None:
@@ -239,9 +245,29 @@ class _ProgressBar:
             self._bar = None
 
 
-def progress_bar() -> Callback:
-    """A progress bar with the first metric of the first validation set beside it."""
-    return _ProgressBar()
+def _kind_of_bar() -> Any:
+    """tqdm's, for the terminal or for a notebook; it says so where a notebook cannot show it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of experiments, and of widgets that are not installed
+        from tqdm.autonotebook import tqdm
+
+    return tqdm
+
+
+def progress_bar(most: int = 3) -> Callback:
+    """A progress bar with the time left and the metrics of validation sets, the first `most`.
+
+    With early stopping it also names the best iteration so far. In notebooks with ipywidgets it is
+    a widget. The parameter `progress=True` shows the same bar.
+
+    Examples
+    --------
+    >>> import bitgrove as bg
+    >>> data = bg.Dataset([[i] for i in range(100)], label=range(100))
+    >>> model = bg.train({"objective": "regression"}, data, 5, callbacks=[bg.progress_bar()])
+    """
+    _check_count("most", most)
+    return _ProgressBar(most)
 
 
 def checkpoint(path: str | os.PathLike[str], every: int = 10) -> Callback:

@@ -1,4 +1,4 @@
-"""Pictures of training: metric curves, feature importance, accuracy against bits.
+"""Pictures of a model: metric curves, feature importance, trees, thresholds, accuracy by bits.
 
 This room owns the drawing and nothing else. It receives a Model, an estimator
 or plain records and returns matplotlib objects; it never calls show() and never
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from bitgrove.errors import DataError
+from bitgrove.model.explain.dump import condition
+from bitgrove.model.explain.nodes import Node, node_name, nodes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,11 +119,88 @@ def plot_importance(
     ax = _axes(ax, height=max(2.4, 0.28 * len(order) + 1.2))
     ax.barh([model.feature_names[i] for i in order], importance[order], color=_COLORS[0])
     ax.invert_yaxis()
-    amount = {"gain": "total gain", "split": "number of splits"}[kind]
+    amount = {"gain": "total gain", "split": "number of splits", "cover": "rows divided"}[kind]
     title = "Feature importance"
     if len(order) < len(importance):
         title += f" ({len(order)} of {len(importance)} features)"
     return _labelled(ax, title, amount, "feature", grid="x")
+
+
+def plot_split_value_histogram(
+    source: Any, feature: str | int, *, bins: Any = None, ax: Axes | None = None
+) -> Axes:
+    """Draw where the splits by a feature (its name or position) of a Model or estimator are."""
+    model = getattr(source, "model_", source)
+    counts, edges = model.get_split_value_histogram(feature, bins)
+    if not counts.sum():
+        raise DataError(f"no split is by feature {feature!r}")
+    ax = _axes(ax)
+    ax.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=_COLORS[0], alpha=0.85)
+    name = feature if isinstance(feature, str) else model.feature_names[feature]
+    return _labelled(ax, f"Splits by {name}", "threshold", "number of splits")
+
+
+def plot_tree(
+    source: Any,
+    tree_index: int = 0,
+    *,
+    max_depth: int | None = None,
+    precision: int = 3,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one tree of a Model or a fitted estimator, the root on top.
+
+    A row goes left where the condition of a box holds. max_depth: splits below it are not drawn.
+    """
+    model = getattr(source, "model_", source)
+    if not 0 <= tree_index < len(model.trees):
+        raise DataError(f"tree_index={tree_index}: the model has {len(model.trees)} trees")
+    nodes = {n.name: n for n in nodes_of(model, tree_index) if n.depth <= (max_depth or n.depth)}
+    places = _places(tree_index, nodes)
+    depth, width = max(n.depth for n in nodes.values()), max(x for x, _ in places.values()) + 1
+    ax = _axes(ax, height=1.0 + 0.95 * depth, width=max(5.0, 1.25 * width))
+    for name, node in nodes.items():
+        x, y = places[name]
+        if node.parent is not None:
+            above = nodes[node_name(tree_index, node.parent)]
+            link = ~node.number if node.is_leaf else node.number
+            word = "yes" if above.left == link else "no"
+            ax.plot(*zip(places[above.name], (x, y), strict=True), color="#999999", zorder=1)
+            at_x, at_y = np.mean([places[above.name], (x, y)], axis=0)
+            ax.text(at_x, at_y, word, fontsize=7, color="#555555", ha="center", va="center",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
+        colour = _COLORS[2] if node.is_leaf else _COLORS[0]
+        ax.text(x, y, _box(model, node, precision), fontsize=8, ha="center", va="center", zorder=2,
+                bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": colour})  # fmt: skip
+    ax.set_xlim(-0.7, width - 0.3)
+    ax.set_ylim(-depth - 0.5, -0.5)
+    ax.set_axis_off()
+    ax.set_title(f"Tree {tree_index}")
+    return ax
+
+
+def _box(model: Any, node: Node, precision: int) -> str:
+    if node.is_leaf:
+        return f"{node.value:.{precision}g}\n{node.rows} rows"
+    text = condition(model, node, precision)
+    text = text if len(text) <= 36 else f"{text[:35]}…"
+    # A name may hold what matplotlib would take for a formula.
+    return f"{text}\n{node.rows} rows".replace("$", r"\$")
+
+
+def _places(tree: int, nodes: Mapping[str, Node]) -> dict[str, tuple[float, float]]:
+    """Where each node is drawn: leaves side by side, a split above the middle of its children."""
+    x: dict[str, float] = {}
+    n_ends = 0
+    for name, node in reversed(list(nodes.items())):  # children come before their parents
+        below = [x[n] for n in (node_name(tree, node.left), node_name(tree, node.right)) if n in x]
+        if below and not node.is_leaf:
+            x[name] = float(np.mean(below))
+        else:
+            x[name] = float(-n_ends)
+            n_ends += 1
+    first = min(x.values())
+    return {name: (at - first, float(-nodes[name].depth)) for name, at in x.items()}
 
 
 def plot_bits(rows: Sequence[BitsRow], *, figure: Figure | None = None) -> Figure:
@@ -192,10 +271,10 @@ def _pyplot() -> Any:
     return plt
 
 
-def _axes(ax: Axes | None, height: float = 4.2) -> Axes:
+def _axes(ax: Axes | None, height: float = 4.2, width: float = 7.0) -> Axes:
     if ax is not None:
         return ax
-    made: Axes = _pyplot().subplots(figsize=(7, height), layout="constrained")[1]
+    made: Axes = _pyplot().subplots(figsize=(width, height), layout="constrained")[1]
     return made
 
 

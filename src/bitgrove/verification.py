@@ -10,25 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from bitgrove.callbacks import TrainingState
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.tables import column_names
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, ParameterError
-from bitgrove.estimators.base import Estimator
 from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model, load
 from bitgrove.model.refit import labels_of
 from bitgrove.model.tree import Tree
 from bitgrove.params import BY_NAME, CANONICAL
-from bitgrove.provenance import TrainingRecord
+from bitgrove.provenance.record import TrainingRecord
 from bitgrove.training.train import train
 from bitgrove.version import __version__
+
+if TYPE_CHECKING:
+    from bitgrove.estimators.base import Estimator
 
 # What a training on other data could stop at, and functions that a file cannot hold.
 _LEFT_OUT = {"early_stopping_rounds": None, "max_seconds": None, "eval_metric": None,
@@ -133,13 +134,13 @@ def verify(
     >>> bg.verify(model, X, X[:, 1]).differences[0].what
     'labels'
     """
-    known = getattr(model, "model_", model)
-    known = known if isinstance(known, Model) else load(known)
+    held: Any = getattr(model, "model_", model)
+    known: Model = held if isinstance(held, Model) else load(held)
     _check_place(place)
     again = _Again(known, init_model, place, comm)
     start = {"weight": weight, "group": group, "qid": qid, "init_score": init_score}
     given = {name: value for name, value in start.items() if value is not None}
-    if isinstance(model, Estimator):
+    if hasattr(model, "model_"):
         trained = again.fitted(model, X, y, given)
     elif isinstance(X, Dataset):
         if y is not None or given:
@@ -191,9 +192,11 @@ class _Again:
             self.params, dataset, init_model=self.start, comm=self.comm, callbacks=[self._stop]
         )
 
-    def fitted(self, estimator: Estimator, X: Any, y: Any, given: dict[str, Any]) -> Model:
+    def fitted(self, estimator: Any, X: Any, y: Any, given: dict[str, Any]) -> Model:
         if self.comm is not None:
             raise ParameterError("comm: give the estimator's model_ and a Dataset of each rank")
+        from sklearn.base import clone
+
         own = {n: v for n, v in self.params.items() if n in estimator.get_params(deep=False)}
         own = {n: v for n, v in own.items() if n not in ("objective", "num_class")}
         twin = clone(estimator).set_params(**own, warm_start=False)

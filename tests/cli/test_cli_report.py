@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 import bitgrove
-from cli_cases import SMALL, ok, refused, regression_csv, train_argv, write_csv, write_parquet
+from cli_cases import (
+    SMALL,
+    features,
+    ok,
+    refused,
+    regression_csv,
+    train_argv,
+    write_csv,
+    write_parquet,
+)
 
 
 def kinds_of(path):
@@ -79,3 +88,15 @@ def test_the_name_of_the_page(tmp_path, capsys):
     ok(capsys, *train_argv(data, model))
     assert ".html" in refused(capsys, "report", model, "--out", tmp_path / "page.pdf")
     assert "--out" in refused(capsys, "report", model)
+
+
+def test_training_writes_a_report_with_curves_and_times(tmp_path, capsys):
+    data, X, y = regression_csv(tmp_path)
+    valid = write_parquet(tmp_path / "v.parquet", {**features(X[:50]), "y": y[:50]})
+    page = tmp_path / "page.html"
+    words = train_argv(data, tmp_path / "m.bitgrove", "--valid", valid, "--report", page)
+    assert str(page) in ok(capsys, *words)
+    kinds, content = kinds_of(page)
+    assert {"curves", "residuals", "training"} <= kinds
+    assert content["sections"][0]["n_rows"] == 50
+    assert ".html" in refused(capsys, *train_argv(data, tmp_path / "m", "--report", tmp_path / "p"))

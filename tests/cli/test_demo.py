@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 import bitgrove
 from bitgrove.cli.demo import BITS, DemoRow, render, run_demo
-from bitgrove.cli.demo_data import HIGGS_FEATURES, make_higgs_like
+from bitgrove.cli.demo.data import HIGGS_FEATURES, make_higgs_like
 
 
 def test_higgs_like_has_the_shape_of_higgs():

@@ -13,9 +13,16 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
+import bitgrove  # noqa: E402
 from bitgrove.cli.demo import DemoRow  # noqa: E402
 from bitgrove.errors import DataError  # noqa: E402
-from bitgrove.plotting import plot_bits, plot_importance, plot_metric  # noqa: E402
+from bitgrove.plotting import (  # noqa: E402
+    plot_bits,
+    plot_importance,
+    plot_metric,
+    plot_split_value_histogram,
+    plot_tree,
+)
 
 RESULTS = {
     "train": {"auc": [0.7, 0.8, 0.85], "logloss": [0.6, 0.5, 0.4]},
@@ -131,3 +138,50 @@ def test_missing_matplotlib_names_the_extra():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "plotting needs matplotlib: pip install bitgrove[plot]"
+
+
+@pytest.fixture(scope="module")
+def grown():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    params = {"objective": "regression", "n_estimators": 2, "num_leaves": 6}
+    names = ["$a$", "b" * 60]
+    data = bitgrove.Dataset(X, X[:, 0] + np.sign(X[:, 1]), feature_names=names)
+    return bitgrove.train(params, data)
+
+
+def test_a_tree_shows_every_node(grown, tmp_path):
+    ax = plot_tree(grown, 1)
+    tree = grown.trees[1]
+    boxes = [text.get_text() for text in ax.texts if "rows" in text.get_text()]
+    assert len(boxes) == tree.n_splits + tree.n_leaves
+    for value, rows in zip(tree.leaf_value, tree.leaf_rows, strict=True):
+        assert f"{value:.3g}\n{rows} rows" in boxes
+    assert len(ax.get_lines()) == len(boxes) - 1
+    ax.figure.savefig(tmp_path / "tree.png")  # names are text, not formulas
+    few = plot_tree(grown, max_depth=2, ax=ax.figure.add_subplot())
+    assert sum("rows" in text.get_text() for text in few.texts) == 3
+    with pytest.raises(DataError, match="tree_index=2: the model has 2 trees"):
+        plot_tree(grown, 2)
+    plt.close("all")
+
+
+def test_a_tree_without_splits(grown):
+    leaf = grown[:0]
+    with pytest.raises(DataError, match="0 trees"):
+        plot_tree(leaf)
+
+
+def test_thresholds_of_a_feature(grown):
+    ax = plot_split_value_histogram(grown, "$a$", bins=4)
+    counts, _ = grown.get_split_value_histogram(0, 4)
+    assert [bar.get_height() for bar in ax.patches] == counts.tolist()
+    with pytest.raises(DataError, match="features are"):
+        plot_split_value_histogram(grown, "c")
+    plt.close("all")
+
+
+def test_importance_by_cover(grown):
+    ax = plot_importance(grown, "cover")
+    assert max(bar.get_width() for bar in ax.patches) == grown.feature_importance("cover").max()
+    plt.close("all")

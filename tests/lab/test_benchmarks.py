@@ -106,3 +106,11 @@ def test_threads_and_linearity_print_tables(capsys: pytest.CaptureFixture[str]) 
 def test_calls(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "calls", *words]) == 0
     assert "NO" not in capsys.readouterr().out
+
+
+def test_shapley_values_beside_other_libraries(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--rows", "300", "--trees", "3", "--leaves", "7", "--repeats", "1", "--threads", "1"]
+    assert main(["bench", "shap", *words]) == 0
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines() if line[:1] == "|"]
+    assert lines[2][1].strip() == "bitgrove" and float(lines[2][3]) == 1.0
+    assert float(lines[2][4]) < 1e-12

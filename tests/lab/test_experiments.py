@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import bitgrove as bg
-from bitgrove.cli.demo_data import make_higgs_like
+from bitgrove.cli.demo.data import make_higgs_like
 from lab.__main__ import main
 from lab.benchmarks import QUESTIONS
 from lab.datasets.entry import Wanted

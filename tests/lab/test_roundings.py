@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bitgrove as bg
-from bitgrove.cli.demo_data import make_higgs_like
+from bitgrove.cli.demo.data import make_higgs_like
 from lab.datasets.simple import make_regression_like
 from lab.roundings.internals import FloatRows, RefittedTraining, RoundingRule, RuledTraining
 from lab.roundings.samplers import Goss, Mvs, OneNoise, chances

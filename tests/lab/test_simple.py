@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bitgrove.cli.demo_data import make_higgs_like
+from bitgrove.cli.demo.data import make_higgs_like
 from lab.datasets import simple
 from lab.datasets.simple import make_multiclass_like, make_ranking_like, make_regression_like
 

@@ -10,7 +10,7 @@ import pytest
 
 from bitgrove.model import file as model_file
 from bitgrove.model.model import Model
-from bitgrove.provenance import TrainingRecord
+from bitgrove.provenance.record import TrainingRecord
 from model_cases import (
     assemble,
     forge_header,

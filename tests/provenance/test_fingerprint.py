@@ -141,6 +141,27 @@ def test_a_table_that_comes_in_batches() -> None:
     assert hasher.finish(SoloComm()) == fingerprint(table)
 
 
+@pytest.mark.parametrize("name", ["regression weighted", "categories"])
+def test_streams_have_the_record_of_rows_in_memory(name: str) -> None:
+    case = CASES[name]()
+    params = {**case.params, "n_estimators": 1, "early_stopping_rounds": None, "n_jobs": 1}
+    weight = None if case.weight is None else np.where(np.arange(len(case.y)) % 7, case.weight, 0)
+    whole = bg.Dataset(case.X, case.y, weight=weight, **case.kinds)
+
+    def batches() -> Any:
+        for first in range(0, len(case.y), 333):
+            yield case.X[first : first + 333]
+
+    streamed = bg.Dataset.from_batches(batches, case.y, weight=weight, **case.kinds)
+    record = bg.train(params, whole).record
+    assert bg.train(params, streamed).record == record
+    assert bg.train({**params, "max_bin": 15}, streamed).record == record
+    assert bg.verify(bg.train(params, whole), streamed).verified
+    like = bg.Dataset.from_batches(batches, case.y, weight=weight, reference=whole, **case.kinds)
+    shared = bg.train(params, like).record
+    assert shared is not None and record is not None and shared.rows == record.rows
+
+
 def test_wrong_calls_are_refused() -> None:
     rows = _core.CanonicalRows([np.zeros(5), np.zeros(5, np.float32)], 5)
     room = np.zeros(2 * (1 + 8 * 5), np.uint8)

@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,24 @@ def test_many_features_and_trees_stay_usable(browser: Browser, tmp_path: Path) -
     browser.settle()
     bars = "document.querySelectorAll('#importance .bar').length"
     assert browser.ask(bars) == np.sum(small.feature_importance("split") > 0)
+
+
+@pytest.mark.parametrize("rows", ["one row", "one class", "no values", "no splits"])
+def test_poor_rows_are_shown_too(browser: Browser, tmp_path: Path, rows: str) -> None:
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = (X[:, 0] > 0).astype(float)
+    least = 300 if rows == "no splits" else 5
+    params = {"objective": "binary", "n_estimators": 2, "min_child_samples": least}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no tree has a split
+        model = bg.train(params, bg.Dataset(X, y))
+    given = {"one row": (X[:1], y[:1]), "one class": (X[y > 0], y[y > 0]),
+             "no values": (X[:9] * np.nan, y[:9]), "no splits": (X, y)}[rows]  # fmt: skip
+    model.report(tmp_path / "page.html", *given)
+    browser.open(tmp_path / "page.html")
+    assert browser.complaints == []
+    drawn = browser.ask("document.querySelector('main').outerHTML")
+    assert not [word for word in ("NaN", "undefined", "Infinity") if word in drawn]
 
 
 def test_huge_forests_show_some_trees(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_curves_survive_a_pickle(tmp_path: Any) -> None:
 def test_time_per_stage() -> None:
     model = bg.BitGroveClassifier(**SMALL).fit(X, SIDES, eval_set=[(X[:50], SIDES[:50])])
     assert model.model_.info is not None
-    assert list(model.model_.info.seconds) == ["bin", "train", "evaluate"]
+    assert {"bin", "train", "evaluate"} <= set(model.model_.info.seconds)
     assert all(took > 0 for took in model.model_.info.seconds.values())
 
 
@@ -272,3 +272,5 @@ def test_figures() -> None:
     assert sum(histogram(np.ones(7), np.ones(7))["counts"]) == 7
     parts = equal_parts(np.array([1.0, 1.0, 1.0, 1.0, 2.0, 3.0]), 3)
     assert [sorted(part.tolist()) for part in parts] == [[0, 1, 2, 3], [4, 5]]
+    assert [part.tolist() for part in equal_parts(np.ones(1), 12)] == [[0]]
+    assert [len(part) for part in equal_parts(np.arange(100.0), 10)] == [10] * 10

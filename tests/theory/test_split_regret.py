@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import bitgrove as bg
 from bitgrove import theory
-from bitgrove.cli.demo_data import make_higgs_like
+from bitgrove.cli.demo.data import make_higgs_like
 from bitgrove.data.sampling import row_sample
 from bitgrove.params import resolve
 from bitgrove.theory.redrawn import redrawn_trees

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import bitgrove as bg
 from bitgrove import theory
-from bitgrove.cli.demo_data import make_higgs_like
+from bitgrove.cli.demo.data import make_higgs_like
 from bitgrove.distributed import run_threads
 from bitgrove.theory import bounds, gain_error
 from bitgrove.theory.leaves import tree_sums

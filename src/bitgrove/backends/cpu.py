@@ -280,7 +280,8 @@ class CpuTreeWork(CoreTree):
         backend, n_leaves = self._backend, len(begins)
         # One number more than there are leaves: rows in none.
         dtype = np.min_scalar_type(n_leaves)
-        self._leaf_of = backend.buffer("leaf_of", (self.pool.matrix.n_rows,), dtype)
+        # The rows are divided by now: what that needed is free for the leaves.
+        self._leaf_of = self._scratch.view(dtype)[: self.pool.matrix.n_rows]
         _core.locate_leaves(self._inputs.rows, begins, ends, self._leaf_of, backend.n_threads)
         self._n_leaves = n_leaves
 

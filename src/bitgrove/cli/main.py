@@ -1,4 +1,4 @@
-"""The `bitgrove` command: train, predict, info, convert, report, verify and demo.
+"""The `bitgrove` command: train, cv, predict, explain, info, convert, report, verify and demo.
 
 This room owns the commands: it receives words, which options.py turns into
 settings, runs the command on Datasets and Models, and returns an exit code.
@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.cli import files, tables
+from bitgrove.cli.explaining import run_explain
 from bitgrove.cli.failures import fail, printable
 from bitgrove.cli.options import parse
 from bitgrove.cli.reporting import run_report
-from bitgrove.cli.training import categories_of_model, run_train
+from bitgrove.cli.training import categories_of_model, run_cv, run_train
 from bitgrove.cli.verifying import run_verify
 from bitgrove.errors import DataError
 from bitgrove.estimators.answers import Labels, answers_of_model
@@ -176,7 +177,9 @@ def _info_text(facts: dict[str, Any], total_gain: float) -> str:
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": run_train,
+    "cv": run_cv,
     "predict": _predict,
+    "explain": run_explain,
     "info": _info,
     "convert": _convert,
     "report": run_report,

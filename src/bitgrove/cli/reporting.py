@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from bitgrove.cli import files, tables
@@ -21,15 +22,16 @@ def run_report(args: argparse.Namespace) -> None:
             raise ParameterError(f"--{name} is a column of rows: give --data FILE, too")
     files.check_output(args.out, [*(args.data or []), args.model], (".html", ".htm"))
     model = load(args.model)
-    rows = _rows(args, model) if args.data else None
+    rows = rows_of_files(model, args.data, args) if args.data else None
     model.report(args.out, rows, title=args.title)
     print(f"Written to {args.out} ({os.path.getsize(args.out):,} bytes). Open it in any browser.")
 
 
-def _rows(args: argparse.Namespace, model: Model) -> Dataset:
+def rows_of_files(model: Model, patterns: Sequence[str], args: argparse.Namespace) -> Dataset:
+    """The rows that a model is shown with, in memory; the options say what their columns are."""
     categories = categories_of_model(model)
     text = frozenset(name for name, is_text in categories.items() if is_text)
-    table = files.read_table(args.data, files.Reading(args.delimiter, group=args.group, text=text))
+    table = files.read_table(patterns, files.Reading(args.delimiter, group=args.group, text=text))
     return Dataset(
         tables.feature_table(table, model.feature_names, categories),
         _labels(table, args.label, model) if args.label else None,

@@ -63,10 +63,12 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
     given = _given_parameters(args)
     params = resolve(given)
     comm.timeout = params.distributed_timeout
-    _check_train_options(args, params)
+    _check_train_options(args, params, comm)
     if comm.rank == 0:
         inputs = [*args.data, *(args.valid or []), *([args.init_model] if args.init_model else [])]
         files.check_output(args.model, inputs)
+        if args.report is not None:
+            files.check_output(args.report, inputs, (".html", ".htm"))
 
     init_model = shared_model(args.init_model, comm, "init_model")
     read = ShardReader(args, params, comm, init_model)
@@ -95,6 +97,41 @@ def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
     if comm.rank == 0:
         model.save(args.model)
         _report_training(model, n_rows, valid_set, seconds, args.model)
+        if args.report is not None:
+            from bitgrove.cli.reporting import rows_of_files
+
+            model.report(args.report, rows_of_files(model, args.valid or args.data, args))
+            print(f"report          {args.report}")
+
+
+def run_cv(args: argparse.Namespace) -> None:
+    """`bitgrove cv`: what training on these rows is worth on rows that it has not seen."""
+    from bitgrove.training.cross_validation import cv
+
+    given = _given_parameters(args)
+    params = resolve(given)
+    _check_objective(args, params)
+    if args.out:
+        files.check_output(args.out, args.data, (".csv", ".tsv", ".parquet", ".pq"))
+    read = ShardReader(args, params, SoloComm(), in_memory=True)
+    dataset = read.dataset(args.data)
+    if read.classes is not None:
+        given = {**given, **read.objective.class_settings(len(read.classes))}
+    how = {name: getattr(args, name) for name in ("nfold", "stratified", "shuffle", "time_order")}
+    given["progress"] = _wants_progress(args, params)
+    found = cv(given, dataset, seed=params.random_state, **how)
+    print(f"data            {dataset.n_rows:,} rows, {dataset.n_features} features")
+    print(f"folds           {len(found.cvbooster)}")
+    best = found.best_iteration
+    print(f"iterations      {best or found.cvbooster[0].n_iterations}{' (best)' * bool(best)}")
+    for name, values in found.items():
+        if name.endswith("-mean"):
+            spread = found[name.removesuffix("-mean") + "-stdv"][-1]
+            print(f"{name.removesuffix('-mean'):<15} {values[-1]:.6g} +- {spread:.3g}")
+    if args.out:
+        numbers = np.arange(1, len(next(iter(found.values()))) + 1)
+        files.write_table({"iteration": numbers, **found}, args.out)
+        print(f"written to      {args.out}")
 
 
 def _checkpointing(args: argparse.Namespace, comm: Comm) -> dict[str, Any]:
@@ -110,7 +147,7 @@ def _checkpointing(args: argparse.Namespace, comm: Comm) -> dict[str, Any]:
     }
 
 
-def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
+def _check_objective(args: argparse.Namespace, params: TrainParams) -> None:
     if params.objective is None:
         *others, last = OBJECTIVES
         raise ParameterError(
@@ -122,6 +159,12 @@ def _check_train_options(args: argparse.Namespace, params: TrainParams) -> None:
         raise ParameterError(
             f"--objective {ranking} and --group (the column of query ids) need each other"
         )
+
+
+def _check_train_options(args: argparse.Namespace, params: TrainParams, comm: Comm) -> None:
+    _check_objective(args, params)
+    if args.report is not None and comm.size > 1:
+        raise ParameterError("--report: the rows are shared among ranks; use bitgrove report")
     if args.init_model and args.checkpoint:
         raise ParameterError("--init_model and --checkpoint exclude each other")
     if params.early_stopping_rounds is not None and not args.valid:
@@ -133,6 +176,7 @@ class ShardReader:
 
     The first one, or the model that training goes on from, sets the classes; the first one says
     which columns are categories. features: their names; None: all columns that have no other role.
+    in_memory: whole, where Parquet files would be read in batches.
     """
 
     def __init__(
@@ -142,8 +186,10 @@ class ShardReader:
         comm: Comm,
         init_model: Model | None = None,
         features: list[str] | None = None,
+        in_memory: bool = False,
     ) -> None:
         self.args, self.comm, self.features = args, comm, features
+        self.in_memory = in_memory
         assert params.objective is not None
         self.objective = OBJECTIVES[params.objective].from_settings(vars(params))
         self.classes = None if init_model is None else init_model.class_labels()
@@ -156,7 +202,8 @@ class ShardReader:
         args, comm = self.args, self.comm
         how = files.Reading(args.delimiter, (comm.rank, comm.size), args.group, self.text)
         # Categories of a model to go on from are looked up in rows that are all in memory.
-        found = None if self.known else files.parquet_rows(patterns, how)
+        whole = self.in_memory or bool(self.known)
+        found = None if whole else files.parquet_rows(patterns, how)
         if found is None:
             table, names = self._table(patterns, how)
             return self._dataset(table, tables.feature_table(table, names, self.categories or ()))

@@ -6,7 +6,6 @@ of their own levels until a training says which levels there are on all ranks.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -30,14 +29,13 @@ from bitgrove.data.tables import (
     Columns,
     checked_names,
     code_type,
-    default_names,
     given_names,
     to_columns,
 )
 from bitgrove.errors import DataError, Problems
 
 if TYPE_CHECKING:
-    from bitgrove.data.binning import BinMapper, Binning
+    from bitgrove.data.binning import BinMapper
     from bitgrove.data.encoder import Encoder
     from bitgrove.data.row_ids import RowRuns
     from bitgrove.distributed.comm import Comm
@@ -121,9 +119,8 @@ class Dataset:
     def _settle(self, reference: Dataset | None) -> None:
         """What every Dataset has, however it was made.
 
-        edges: of columns that hold bins (uint8) instead of values; binning: how a file got them.
+        edges: of columns that hold bins (uint8) instead of values.
         """
-        self.binning: Binning | None = None
         self.reference = reference
         self.pieces: list[tuple[int, int]] | None = None
         self.binned: dict[Any, Any] = {}
@@ -133,10 +130,15 @@ class Dataset:
     def from_batches(make_batches: Any, label: Any = None, **parts: Any) -> Dataset:
         """A Dataset of rows that are never in memory together; see docs/streams.md.
 
-        make_batches: a function that returns a fresh iterator over batches each time it is called:
-        tables of any kind, tuples (X, label, weight, group), or dicts of Dataset's arguments.
-        label, weight, group, qid, init_score: of all rows, or (not group) the name of the column
-        that holds them. feature_names, categorical_feature, reference: as of a Dataset.
+        Parameters
+        ----------
+        make_batches : callable
+            Returns a fresh iterator over batches each time it is called: tables of any kind,
+            tuples (X, label, weight, group), or dicts of Dataset's arguments.
+        label, weight, group, qid, init_score : array or str
+            Of all rows, or (not `group`) the name of the column that holds them.
+        feature_names, categorical_feature, reference
+            As of a Dataset.
         """
         from bitgrove.data.streams.streamed import from_batches
 
@@ -146,8 +148,14 @@ class Dataset:
     def from_parquet(paths: Any, label: Any = None, **parts: Any) -> Dataset:
         """A Dataset of Parquet files, read in batches; see docs/streams.md.
 
-        paths: a file, a pattern such as "parts-*.parquet", or a list of them. label, weight, group:
-        names of columns; group holds a query id for each row. ignore: columns that are no features.
+        Parameters
+        ----------
+        paths : str or list of str
+            A file, a pattern such as `"parts-*.parquet"`, or a list of them.
+        label, weight, group : str
+            Names of columns; `group` holds a query id for each row.
+        ignore : list of str
+            Columns that are no features.
         """
         from bitgrove.data.streams.parquet import from_parquet
 
@@ -251,16 +259,17 @@ class Dataset:
 
     def require_values(self, what: str) -> None:
         """DataError if the values are not in memory."""
-        if self.edges:
-            raise DataError(f"{what} needs the values of the rows, but this Dataset holds bins")
 
     def kind_of_rows(self) -> str:
         """In which form the rows are there, for other ranks to compare."""
-        if not self.edges:
-            return "rows in memory"
-        edges = [np.append(self.edges[f], np.nan) for f in sorted(self.edges)]
-        digest = hashlib.sha256(np.concatenate(edges).tobytes()).hexdigest()
-        return f"bins of the edges {digest[:12]}"
+        return "rows in memory"
+
+    def fingerprint(self, runs: RowRuns, comm: Comm, n_threads: int) -> str:
+        """Of the values of the rows of all ranks."""
+        from bitgrove.provenance.fingerprint import table_fingerprint
+
+        levels = self.levels
+        return table_fingerprint(self.columns, runs, comm, levels=levels, n_threads=n_threads)
 
     def in_parts(self) -> Iterator[Dataset]:
         """The same rows, as many at a time as are in memory together."""
@@ -268,27 +277,24 @@ class Dataset:
 
     def in_bins(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Dataset:
         """The rows as a training with these parameters bins them: in memory they stay values."""
-        if self.binning is not None:
-            self.binning.check(params)
         return self
 
     def host_edges(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Mapping[int, Edges]:
         """The edges that a training with these parameters finds for the columns of numbers."""
-        if self.binning is not None:
-            self.binning.check(params)
-            return self.edges
         from bitgrove.data.binned.tables import number_edges
 
         return number_edges(self.as_columns(), params, runs, comm)
 
     def with_edges(self, edges: Mapping[int, Edges], n_jobs: int | None) -> Dataset:
         """The same rows: numbers as bins of these edges, categories as unsigned codes."""
-        if self.binning is not None:
-            self._check_edges(edges)
-            return self
+        from bitgrove.data.binned.dataset import BinnedDataset
         from bitgrove.data.binned.tables import as_bins
 
-        return self.of_columns(as_bins(self.as_columns(), edges, n_jobs), edges)
+        return BinnedDataset(as_bins(self.as_columns(), edges, n_jobs), edges)
+
+    def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
+        """The columns that a model's trees see, as values or as the bins of a training set."""
+        return encoder.encode(self.columns, self.levels, self.feature_names)
 
     def save(self, path: PathLike, params: Mapping[str, Any] | None = None) -> None:
         """Writes the rows as bins, for `bitgrove.open_dataset`; see docs/streams.md.
@@ -300,30 +306,12 @@ class Dataset:
 
         save_dataset(self, path, params)
 
-    def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
-        """The columns that a model's trees see, as values or as the bins of a training set."""
-        self._check_edges({f: mapper.edges_of(f) for f in self.edges if f not in encoder.levels})
-        return encoder.encode(self.columns, self.levels, self.feature_names)
-
-    def _check_edges(self, wanted: Mapping[int, Edges]) -> None:
-        for f, edges in self.edges.items():
-            if f not in wanted or not np.array_equal(edges, wanted[f]):
-                raise DataError(
-                    f"column {self.feature_names[f]!r} was binned with other edges than those of "
-                    "the training set: bin it with reference=, or keep its values"
-                )
-
     def is_missing(self, feature: int) -> bool:
         """Whether no row has a value: such a column may be one of numbers or of levels."""
-        return all(self._are_missing(feature, rows).all() for rows in (slice(1), slice(None)))
-
-    def _are_missing(self, feature: int, rows: slice) -> NDArray[np.bool_]:
-        column = on_host(self.columns[feature][rows])
-        if column.dtype.kind != "u":
-            return np.isnan(column)
-        if feature in self.edges:
-            return np.asarray(column == len(self.edges[feature]) + 1)
-        return np.asarray(column == missing_code(len(self.levels[feature])))
+        column = on_host(self.columns[feature][:1])
+        if len(column) and not np.isnan(column[0]):
+            return False
+        return bool(np.isnan(on_host(self.columns[feature])).all())
 
     def with_levels(self, levels: Mapping[int, Levels]) -> Dataset:
         """The same rows, categories as the codes of these levels; others become missing."""
@@ -339,17 +327,6 @@ class Dataset:
         other = copy(self)
         other.columns, other.levels, other.binned = columns, dict(levels), {}
         return other
-
-    @staticmethod
-    def of_columns(made: Columns, edges: Mapping[int, Edges]) -> Dataset:
-        """Columns as they are: float32, float64, codes, or the bins of these edges."""
-        dataset = object.__new__(Dataset)
-        dataset._settle(None)
-        dataset.columns, dataset.levels = made.values, made.levels
-        dataset.feature_names = made.names or default_names(len(made.values))
-        dataset.edges = edges
-        dataset.label = dataset.weight = dataset.group = dataset.init_score = None
-        return dataset
 
     def _taken(self, rows: NDArray[Any]) -> Dataset:
         return self._with_rows([take_rows(column, rows) for column in self.columns])

@@ -19,7 +19,8 @@ from bitgrove.data.device_tables import is_on_gpu, on_host
 from bitgrove.data.tables import collected, column_names
 from bitgrove.errors import ParameterError
 from bitgrove.machine.files import PathLike
-from bitgrove.model.model import Model, load
+from bitgrove.model.exchange import import_model
+from bitgrove.model.model import Model
 from bitgrove.objectives import OBJECTIVES, Objective
 from bitgrove.params import Parameter
 from bitgrove.training.booster import TrainInfo
@@ -38,6 +39,20 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
     importance_type: str
     n_jobs: int | None
 
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and below it the model once there is one."""
+        return str(super()._repr_html_inner()) + self._summary()
+
+    def _repr_mimebundle_(self, **how: Any) -> dict[str, str]:
+        found: dict[str, str] = super()._repr_mimebundle_(**how)
+        if "text/html" in found:
+            found["text/html"] += self._summary()
+        return found
+
+    def _summary(self) -> str:
+        model = getattr(self, "model_", None)
+        return "" if model is None else str(model._repr_html_())
+
     @classmethod
     def takes(cls, objective: type[Objective]) -> bool:
         """Whether it can train with this objective."""
@@ -45,12 +60,12 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_model(cls, model: Model | PathLike) -> Self:
-        """A fitted estimator of a trained Model, or of a model file."""
+        """A fitted estimator of a trained Model, or of a file that `import_model` reads."""
         return cls().load_model(model)
 
     def load_model(self, model: Model | PathLike) -> Self:
         """Become fitted, by a Model or a model file; the parameters become those of the model."""
-        found = model if isinstance(model, Model) else load(model)
+        found = model if isinstance(model, Model) else import_model(model)
         if not self.takes(OBJECTIVES[found.objective]):
             raise ParameterError(
                 f"a model of objective {found.objective!r} cannot become a {type(self).__name__}"

@@ -323,9 +323,10 @@ class TrainParams:
         "a little more work thrown away.", high=1, low_open=True, affects_model=False)
     verbosity: int = _row("int", 0, EXECUTION,
         "1 prints the metrics of each iteration and a summary to standard error, 10 those of every "
-        "tenth; 0 and -1 are silent. True is 1, False is 0.",
+        "tenth; 0 prints nothing but warnings, -1 not even those. True is 1, False is 0.",
         "verbose", low=-1, high=MANY, or_bool=True, affects_model=False)
-    progress: bool = _row("bool", False, EXECUTION, "Show a progress bar.", affects_model=False)
+    progress: bool = _row("bool", False, EXECUTION,
+        "Show a progress bar with the time left and the metrics.", affects_model=False)
     distributed: str = _row("choice", "data", DISTRIBUTED,
         "With several ranks: `data` sums the histograms of all features, which gives the model of "
         "one machine. `voting` (PV-Tree) sums those of the features that ranks vote for: fewer "

@@ -75,13 +75,15 @@ class RowHasher:
         self.digests[block] = _digest(canonical, 0, len(rows), self._room(len(rows)))
 
     def _hash_blocks(self, columns: Sequence[NDArray[Any]], first: int, blocks: range) -> None:
+        if not blocks:
+            return
         rows = _core.CanonicalRows(list(columns), len(columns[0]))
 
         def work(mine: range) -> list[bytes]:
             room = self._room(self.size)
             return [_digest(rows, b * self.size - first, self.size, room) for b in mine]
 
-        n_parts = max(1, min(self.n_threads, len(blocks)))
+        n_parts = min(self.n_threads, len(blocks))
         shares = [blocks[i::n_parts] for i in range(n_parts)]
         if n_parts == 1:
             found = [work(blocks)]

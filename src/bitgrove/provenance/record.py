@@ -113,7 +113,5 @@ def _rows_fingerprint(dataset: Dataset, runs: RowRuns, comm: Comm, n_threads: in
     """Kept beside the bins of a Dataset, which belong to the same values; not that of a shard."""
     kept = dataset.binned if comm.size == 1 else {}
     if _ROWS not in kept:
-        kept[_ROWS] = table_fingerprint(
-            dataset.columns, runs, comm, levels=dataset.levels, n_threads=n_threads
-        )
+        kept[_ROWS] = dataset.fingerprint(runs, comm, n_threads)
     return str(kept[_ROWS])

@@ -20,6 +20,12 @@ Curves = Mapping[str, Mapping[str, Sequence[float]]]  # of sets, of metrics
 class Reported:
     """What can be shown on a page."""
 
+    def _repr_html_(self: Any) -> str:
+        """What a notebook shows."""
+        from bitgrove.report.summary import model_html
+
+        return model_html(self)
+
     def report(
         self: Any,
         path: PathLike,

@@ -60,7 +60,8 @@ def equal_parts(values: F64, n_parts: int) -> list[I64]:
     """Row numbers in groups of increasing values; equal values stay together."""
     order = np.argsort(values, kind="stable")
     cuts = np.linspace(0, len(values), n_parts + 1).round().astype(np.int64)[1:-1]
-    borders = np.searchsorted(values[order], values[order][cuts], side="left") if len(cuts) else []
+    firsts = values[order][np.minimum(cuts, len(values) - 1)]
+    borders = np.searchsorted(values[order], firsts, side="left")
     parts = np.split(order, np.unique(borders))
     return [part for part in parts if len(part)]
 

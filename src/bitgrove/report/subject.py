@@ -108,15 +108,19 @@ class Subject:
 
     def sampled(self, n_most: int) -> I64:
         """Numbers of at most so many rows, increasing; a smaller sample is part of a larger one."""
+        return np.sort(self._drawn[:n_most])
+
+    @cached_property
+    def _drawn(self) -> I64:
+        """All rows, in the order in which samples take them."""
         numbers = np.arange(self.n_rows, dtype=np.uint64)
-        order = np.argsort(row_hash(hash_key(0, _PURPOSE), numbers), kind="stable")
-        return np.sort(order[:n_most]).astype(np.int64)
+        hashes = row_hash(hash_key(0, _PURPOSE), numbers)
+        return np.argsort(hashes, kind="stable").astype(np.int64)
 
     @property
     def explains(self) -> bool:
         """Whether there are rows to explain, and splits that explain them."""
-        can = hasattr(self.model, "shap_values")
-        return self.rows is not None and can and any(tree.n_splits for tree in self.model.trees)
+        return self.rows is not None and any(tree.n_splits for tree in self.model.trees)
 
     @cached_property
     def explained(self) -> I64:
@@ -128,9 +132,7 @@ class Subject:
         """(n_explained, n_outputs, n_features + 1): SHAP values, the expected score last."""
         assert self.rows is not None
         shape = (len(self.explained), self.model.n_outputs, self.model.n_features + 1)
-        found = self.model.shap_values(  # type: ignore[attr-defined]
-            self.rows.subset(self.explained)
-        )
+        found = self.model.predict(self.rows.subset(self.explained), pred_contrib=True)
         return np.asarray(on_host(found), np.float64).reshape(shape)
 
     def score(self, name: str) -> tuple[Metric, float]:

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends import give_back_memory
-from bitgrove.callbacks import Callback, TrainingState, early_stopping, log_evaluation
+from bitgrove.callbacks import (
+    Callback,
+    TrainingState,
+    early_stopping,
+    log_evaluation,
+    progress_bar,
+)
 from bitgrove.data.dataset import Dataset
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import DataError, ParameterError
@@ -158,6 +164,22 @@ def _run(
         callbacks.append(early_stopping(rounds, params.first_metric_only))
     if params.verbosity >= 1:
         callbacks.append(log_evaluation(params.verbosity))
+    if params.progress:
+        callbacks.append(progress_bar())
+    try:
+        return _grow_folds(params, training, callbacks, deadline)
+    finally:
+        for callback in callbacks:
+            if hasattr(callback, "close"):
+                callback.close()
+
+
+def _grow_folds(
+    params: TrainParams,
+    training: Sequence[tuple[Booster, Evaluator]],
+    callbacks: list[Callback],
+    deadline: float,
+) -> tuple[dict[str, list[float]], int | None]:
     values: dict[str, list[float]] = {}
     state = TrainingState(0, params.n_estimators, [])
     for iteration in range(params.n_estimators):

@@ -98,7 +98,7 @@ class Guards:
             self._warn(_rounding_text(share, self._params))
 
     def _warn(self, text: str) -> None:
-        if self._speaks:
+        if self._speaks and self._params.verbosity >= 0:
             warnings.warn(text, BitgroveWarning, stacklevel=2)
 
 

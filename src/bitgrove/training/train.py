@@ -199,7 +199,7 @@ def _say_what_was_trained(booster: Booster, model: Model) -> None:
     if params.verbosity >= 1:
         seconds = sum(info.seconds.values())
         print(f"{booster.n_total} rows, {model!r} in {seconds:.3g} s", file=sys.stderr)
-    if not any(tree.n_splits for tree in model.trees):
+    if params.verbosity >= 0 and not any(tree.n_splits for tree in model.trees):
         least = params.min_child_samples
         reason = f"a leaf needs min_child_samples={least} rows, and there are {booster.n_total}"
         if booster.n_total >= 2 * least:

@@ -40,6 +40,14 @@ def test_the_name_of_a_library_and_the_end_of_the_path(tmp_path: Path) -> None:
     assert (tmp_path / "a.model").read_bytes()[:2] == b'{"'
 
 
+def test_estimators_from_files_of_others(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    one = bg.BitGroveClassifier(n_estimators=3).fit(X, np.where(X[:, 0] > 0, "up", "down"))
+    one.export(tmp_path / "model.txt")
+    other = bg.BitGroveClassifier.from_model(tmp_path / "model.txt")
+    assert other.predict(X).tolist() == one.predict(X).tolist()
+
+
 def test_unknown_formats(tmp_path: Path) -> None:
     with pytest.raises(bg.ParameterError, match=r"format='pmml': allowed are 'bitgrove', 'c'"):
         fitted().export(tmp_path / "model.txt", "pmml")

@@ -61,7 +61,7 @@ def test_xgboost_says_the_same(name: str, format: str) -> None:
     assert (back.objective, back.classes) == (model.objective, model.classes)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([("regression", 1), ("multiclass", 3)]))
 def test_every_float32_row_goes_the_same_way(seed: int, kind: tuple[str, int]) -> None:
     """Leaf values that float32 adds exactly: a row on another way would show."""
@@ -170,6 +170,16 @@ def test_their_models_predict_the_same_here(name: str, end: str, tmp_path: Path)
     np.testing.assert_allclose(model.predict_raw(X), raw, rtol=0, atol=bound(model))
     np.testing.assert_allclose(model.predict(X), booster.predict(rows), rtol=2e-6, atol=1e-6)
     assert bg.Model.from_bytes(model.to_bytes()) == model
+
+
+@pytest.mark.parametrize("name", ["binary", "regression", "multiclass"])
+def test_contributions_are_the_same(name: str, tmp_path: Path) -> None:
+    """Ours of an imported model against XGBoost's own, which weighs ways by hessians."""
+    booster, rows, X = their_booster(name)
+    booster.save_model(tmp_path / "model.ubj")
+    ours = bg.import_model(tmp_path / "model.ubj").predict(X, pred_contrib=True)
+    theirs = booster.predict(rows, pred_contribs=True)
+    np.testing.assert_allclose(ours.reshape(theirs.shape), theirs, rtol=0, atol=1e-5)
 
 
 def test_codes_whose_levels_are_not_listed(tmp_path: Path) -> None:

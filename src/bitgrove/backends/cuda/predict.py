@@ -27,12 +27,39 @@ _FOUND_BYTES = 1 << 30  # of what is found of rows before it is fetched
 _Work = Callable[[Any, Any], None]  # fills what is found of some rows, both on the device
 
 
-class DeviceForest:
+class DeviceRows:
+    """One GPU, and the way of rows through it."""
+
+    def __init__(self, device: str) -> None:
+        self.device = Device(device)
+        self._sender = Sender(self.device, resolve_threads(None))
+
+    def _over_rows(self, rows: Any, width: int, dtype: Any, work: _Work) -> Any:
+        """(n_rows, width) of what work() fills: for rows of the device there, of the host here."""
+        if not isinstance(rows, np.ndarray):
+            out = self.device.cupy.empty((len(rows), width), dtype)
+            if out.size:
+                work(rows, out)
+                self.device.stream.wait()
+            return out
+        found = np.empty((len(rows), width), dtype)
+        n_each = max(1, _FOUND_BYTES // max(1, width * found.itemsize))
+        n_sent = max(1, _PART_BYTES // max(1, rows.shape[1] * rows.itemsize))
+        for first in range(0, len(rows) if width else 0, n_each):
+            wanted = rows[first : first + n_each]
+            out = self.device.memory.empty((len(wanted), width), dtype)
+            for begin in range(0, len(wanted), n_sent):
+                part = self._sender.table(wanted[begin : begin + n_sent])
+                work(part, out[begin : begin + n_sent])
+            out.get(out=found[first : first + n_each])
+        return found
+
+
+class DeviceForest(DeviceRows):
     """All trees of a model on one GPU."""
 
     def __init__(self, trees: Sequence[Tree], base_score: NDArray[np.float64], device: str) -> None:
-        self.device = Device(device)
-        self._sender = Sender(self.device, resolve_threads(None))
+        super().__init__(device)
         splits = records(FOREST_SPLIT, sum(tree.n_splits for tree in trees))
         for name in ("threshold", "left", "right"):
             splits[name] = concatenate(trees, name, FOREST_SPLIT[name].str)
@@ -74,26 +101,6 @@ class DeviceForest:
             self._launch("leaves", part, n_trees, address_of(out))
 
         return self._over_rows(rows, n_trees, np.int32, find)
-
-    def _over_rows(self, rows: Any, width: int, dtype: Any, work: _Work) -> Any:
-        """(n_rows, width) of what work() fills: for rows of the device there, of the host here."""
-        if not isinstance(rows, np.ndarray):
-            out = self.device.cupy.empty((len(rows), width), dtype)
-            if out.size:
-                work(rows, out)
-                self.device.stream.wait()
-            return out
-        found = np.empty((len(rows), width), dtype)
-        n_each = max(1, _FOUND_BYTES // max(1, width * found.itemsize))
-        n_sent = max(1, _PART_BYTES // max(1, rows.shape[1] * rows.itemsize))
-        for first in range(0, len(rows) if width else 0, n_each):
-            wanted = rows[first : first + n_each]
-            out = self.device.memory.empty((len(wanted), width), dtype)
-            for begin in range(0, len(wanted), n_sent):
-                part = self._sender.table(wanted[begin : begin + n_sent])
-                work(part, out[begin : begin + n_sent])
-            out.get(out=found[first : first + n_each])
-        return found
 
     def _launch(self, what: str, rows: Any, n_trees: int, *out: int) -> None:
         strides = (stride // rows.itemsize for stride in rows.strides)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import re
 import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,6 +51,7 @@ _PREAMBLE = struct.Struct("<8sIQ")  # magic, version, header length
 _ALIGNMENT = 64
 _CHUNK = 16 << 20  # that one checksum is of
 _MOST_BIN = 255
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _LIMITS = {"text_bytes": 1 << 62}
 Array = NDArray[Any]
 _HEADER_TYPES: dict[str, tuple[type, ...]] = {
@@ -59,6 +61,7 @@ _HEADER_TYPES: dict[str, tuple[type, ...]] = {
     "n_edges": (list,),
     "n_queries": (int, type(None)),
     "n_rows": (int,),
+    "rows": (str,),
     "label": (int, type(None)),
     "init_score": (int, type(None)),
     "has_weight": (bool,),
@@ -73,6 +76,7 @@ class Parts(NamedTuple):
     table: Columns
     edges: Mapping[int, Array]
     binning: Binning
+    digest: str  # the fingerprint of the values
     label: Array | None
     weight: Array | None
     group: Array | None
@@ -159,6 +163,7 @@ def _header_of(parts: Parts) -> dict[str, Any]:
         "n_edges": [len(parts.edges[f]) if f in parts.edges else -1 for f in range(n_features)],
         "n_queries": None if group is None else len(group),
         "n_rows": len(parts.table.values[0]),
+        "rows": parts.digest,
         "label": _width(parts.label),
         "init_score": _width(parts.init_score),
         "has_weight": parts.weight is not None,
@@ -266,6 +271,8 @@ def _check_header(header: Any, text: bytes) -> None:
     check_canonical(header, text)
     check_types("binning", header["binning"], _BINNING_TYPES)
     names, n_edges = header["feature_names"], header["n_edges"]
+    if not _DIGEST.fullmatch(header["rows"]):
+        refuse("rows is not a sha256 in hexadecimal")
     if not names or not all(isinstance(name, str) for name in names):
         refuse("feature_names are not texts")
     if len(set(names)) != len(names):
@@ -321,7 +328,7 @@ def _checked_parts(header: Mapping[str, Any], arrays: dict[str, Array]) -> Parts
     _check_rows(arrays, n_rows)
     given = (arrays.get(name) for name in ("label", "weight", "group", "init_score"))
     table = Columns(columns, list(header["feature_names"]), levels)
-    return Parts(table, edges, Binning(**header["binning"]), *given)
+    return Parts(table, edges, Binning(**header["binning"]), header["rows"], *given)
 
 
 def _check_rows(arrays: Mapping[str, Array], n_rows: int) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import DataError, DataTypeError
 
-_BATCH_BYTES = 32 << 20  # of values as float64, read together
+_BATCH_BYTES = 8 << 20  # of values as float64, read together
+_BUFFER_BYTES = 1 << 18  # of a column of a file: without buffers, whole row groups are in memory
 _LEAST_ROWS = 1024
 
 
@@ -56,7 +57,7 @@ def open_parquet(path: str) -> Any:
     refuse_folder(path)
     # Not read_table(path): that one invents columns out of directories named key=value.
     try:
-        return arrow().parquet.ParquetFile(path)
+        return arrow().parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (arrow().ArrowException, OSError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
 
@@ -80,6 +81,8 @@ class ParquetRows(NamedTuple):
                 start += n_rows
                 if low < high:
                     yield from _row_group(path, file, group, names, size, low, high)
+            # Arrow keeps what it frees for its next table; the bins have more need of it.
+            arrow().default_memory_pool().release_unused()
 
     @property
     def n_rows(self) -> int:

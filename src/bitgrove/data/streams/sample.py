@@ -17,6 +17,7 @@ from bitgrove.arithmetic.exact_math import row_hash
 from bitgrove.data.binning import sample_key, sample_limit
 
 Rows = NDArray[np.int64]
+_NOTHING = np.zeros(0)
 
 
 class Draw(NamedTuple):
@@ -84,6 +85,9 @@ class RowSample:
         if limit is not None:
             ids = rows.astype(np.uint64) + np.uint64(self.draw.first)
             chosen = row_hash(self._key, ids) < np.uint64(limit)
-        columns = zip(*(part[1] for part in self._parts), strict=True)
-        self.columns = [np.concatenate(values)[chosen] for values in columns]
+        values, self.columns = [part[1] for part in self._parts], []
+        for f in range(len(values[0])):  # one after the other: only one is there twice
+            self.columns.append(np.concatenate([columns[f] for columns in values])[chosen])
+            for columns in values:
+                columns[f] = _NOTHING
         self.rows, self._parts = rows[chosen], []

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.data.binned.dataset import BinnedDataset
 from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges
 from bitgrove.data.binned.tables import BinTable
 from bitgrove.data.binning import BinMapper, shared_edges
@@ -21,16 +22,17 @@ from bitgrove.data.dataset import Dataset
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.given_rows import Queries
 from bitgrove.data.given_values import checked_group, checked_weight
-from bitgrove.data.levels import Levels, missing_code
+from bitgrove.data.levels import Levels, missing_code, recoded
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.streams.batches import Batch, Batches
 from bitgrove.data.streams.first_pass import CHECKS, Found, look_through
 from bitgrove.data.streams.sample import Draw, RowSample
-from bitgrove.data.tables import Column, Columns, checked_names, given_names
+from bitgrove.data.tables import Column, Columns, checked_names, code_type, given_names
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, UnknownParameterError
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.params import TrainParams, resolve
+from bitgrove.provenance.fingerprint import RowHasher
 
 Array = NDArray[Any]
 _PARTS = ("label", "weight", "group", "qid", "init_score")
@@ -49,6 +51,19 @@ class AwaitedColumn:
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise DataError("the values of a Dataset that is read in batches are not in memory")
+
+
+class ReadyTable(NamedTuple):
+    """Columns that were made already, for a Dataset to take as they are."""
+
+    columns: Columns
+
+    def as_columns(self) -> Columns:
+        return self.columns
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        return self.columns.names
 
 
 class Rows(NamedTuple):
@@ -73,6 +88,8 @@ class StreamedDataset(Dataset):
         self._kept: NDArray[np.bool_] | None = None  # of the rows of a pass; None: all
         self._no_values = found.no_values
         self._sample: RowSample | None = found.sample
+        self._hasher: RowHasher | None = None  # of the rows that the last pass binned
+        self._first_id = 0
         self.feature_names, self.levels = names, found.levels
         awaited: Any = AwaitedColumn(found.n_rows)
         self.columns = [found.codes.get(f, awaited) for f in range(len(names))]
@@ -113,19 +130,21 @@ class StreamedDataset(Dataset):
         columns = [awaited if isinstance(c, AwaitedColumn) else c[rows] for c in self.columns]
         taken = self._with_rows(columns)
         assert isinstance(taken, StreamedDataset)
+        taken._hasher = None
         taken._kept = np.zeros(self._n_read, dtype=np.bool_)
         taken._kept[rows] = True
         return taken
 
     def in_parts(self) -> Iterator[Dataset]:
         for _, table in self._passed():
-            yield Dataset.of_columns(table, {})
+            yield Dataset(ReadyTable(table))
 
     def in_bins(self, params: TrainParams, runs: RowRuns, comm: Comm) -> Dataset:
         key = ("bins", params.max_bin, params.bin_sample_rows, params.random_state)
         if comm.size == 1 and key in self.binned:
             known: Dataset = self.binned[key]
             return known
+        self._first_id = runs[0].first
         made = self.with_edges(self.host_edges(params, runs, comm), params.n_jobs)
         if comm.size == 1:
             self.binned[key] = made
@@ -142,14 +161,34 @@ class StreamedDataset(Dataset):
         return dict(zip(numbers, found, strict=True))
 
     def with_edges(self, edges: Mapping[int, Array], n_jobs: int | None) -> Dataset:
-        codes = {f: self.columns[f] for f in self.levels}
-        bins = BinTable(edges, codes, self.n_rows, resolve_threads(n_jobs))
+        codes, n_threads = {f: self.columns[f] for f in self.levels}, resolve_threads(n_jobs)
+        bins = BinTable(edges, codes, self.n_rows, n_threads)
+        self._hasher = RowHasher(self.n_features, n_threads)
         for rows in self._passed():
             if self._sample is not None:
                 _check_again(rows, self._sample)
             bins.write(rows.table.values, rows.first)
+            self._hash(rows)
         self._sample = None  # it has served
-        return self.of_columns(Columns(bins.columns(), self.feature_names, self.levels), edges)
+        return BinnedDataset(Columns(bins.columns(), self.feature_names, self.levels), edges)
+
+    def fingerprint(self, runs: RowRuns, comm: Comm, n_threads: int) -> str:
+        """Of the last pass that made bins, or of one more."""
+        if self._hasher is None or self._first_id != runs[0].first:
+            self._first_id, self._hasher = runs[0].first, RowHasher(self.n_features, n_threads)
+            for rows in self._passed():
+                self._hash(rows)
+        found, self._hasher = self._hasher.finish(comm, self.levels), None
+        return found
+
+    def _hash(self, rows: Rows) -> None:
+        """Of categories the codes of all rows are hashed, not those of a batch."""
+        assert self._hasher is not None
+        columns = list(rows.table.values)
+        for f, levels in self.levels.items():
+            codes, every = self.columns[f][rows.first : rows.end], np.arange(len(levels))
+            columns[f] = recoded(codes, every, code_type(len(levels)), np.nan)
+        self._hasher.add(columns, self._first_id + rows.first)
 
     def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
         bins = empty_bins(mapper.n_features, self.n_rows)

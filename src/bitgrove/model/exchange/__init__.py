@@ -12,7 +12,7 @@ from typing import Any
 from bitgrove.errors import ModelFormatError
 from bitgrove.machine.files import PathLike, write_atomically
 from bitgrove.model.exchange import bitgrove_file, c_source, lightgbm, onnx, xgboost  # noqa: F401
-from bitgrove.model.exchange.formats import FORMATS, MAX_BYTES, format_to_write, read_model
+from bitgrove.model.exchange.formats import FORMATS, MAX_BYTES, format_to_write, is_own, read_model
 from bitgrove.model.exchange.outgoing import Outgoing
 from bitgrove.model.exchange.scikit_learn import model_of_estimator
 from bitgrove.model.model import Model
@@ -39,6 +39,7 @@ def import_model(source: Any) -> Model:
         return model_of_estimator(source)
     try:
         with open(source, "rb") as file:
-            return read_model(file.read(MAX_BYTES + 1))
+            data = file.read(MAX_BYTES + 1)
+            return read_model(data + file.read() if is_own(data) else data)
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(source)}: {error}") from error

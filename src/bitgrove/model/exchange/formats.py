@@ -71,9 +71,14 @@ def format_to_write(path: PathLike, name: str | None) -> Format:
     )
 
 
+def is_own(data: bytes) -> bool:
+    """Whether it is our own file, which takes no more memory than its size, whatever that is."""
+    return FORMATS["bitgrove"].recognises(data)
+
+
 def read_model(data: bytes) -> Model:
     """The model in these bytes, of whichever format they are."""
-    if len(data) > MAX_BYTES and not FORMATS["bitgrove"].recognises(data):
+    if len(data) > MAX_BYTES and not is_own(data):
         raise ModelFormatError(f"{len(data)} bytes are over the limit of {MAX_BYTES}")
     for one in FORMATS.values():
         if one.can_read and one.recognises(data):

@@ -21,10 +21,12 @@ from bitgrove.model.exchange.outgoing import cells_of
 from bitgrove.model.forest_checks import refuse
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
+from bitgrove.provenance.record import TrainingRecord
 
 _MOST_LEVELS = 255  # of a category whose splits are sets of 256 bits
 _DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
 _MOST_CELLS = 1 << 24  # of statistics: they may be larger than the file that they come from
+_MOST_LOOKED_AT = 1 << 28  # levels, once for each set of their category: bounds the time
 
 
 class LevelSet(NamedTuple):
@@ -93,6 +95,7 @@ class Found:
     classes: Any = None
     classes_dtype: str | None = None
     best_iteration: int | None = None
+    record: TrainingRecord | None = None
     sets: Mapping[int, Mapping[int, LevelSet]] = field(default_factory=dict)
     categories: Mapping[int, Category] = field(default_factory=dict)
 
@@ -111,6 +114,7 @@ def with_note(found: Found, note: Any) -> Found:
         classes=note["classes"],
         classes_dtype=note["classes_dtype"],
         best_iteration=note["best_iteration"],
+        record=None if note["training"] is None else TrainingRecord.read(note["training"]),
         categories={f: Category.of_levels(v, cells_of(v)) for f, v in given.items()},
     )
 
@@ -132,6 +136,7 @@ def model_of(found: Found) -> Model:
         classes=found.classes,
         classes_dtype=found.classes_dtype,
         best_iteration=found.best_iteration,
+        record=found.record,
         encoder=encoder,
     )
     return Model.from_bytes(model.to_bytes())
@@ -157,6 +162,8 @@ class _Columns:
 
     def __init__(self, found: Found) -> None:
         self.found, self.n_features = found, len(found.feature_names)
+        self.is_category = np.zeros(self.n_features, dtype=np.bool_)
+        self.is_category[list(found.categories)] = True
         self.sets = [
             self._all_sets(tree, found.sets.get(number, {}))
             for number, tree in enumerate(found.trees)
@@ -168,7 +175,7 @@ class _Columns:
         self.columns: dict[int, dict[bytes, int]] = {f: {} for f in sorted(wide)}
         # Splits by a column beyond the first of its feature: numbered when all are known.
         self.further: list[tuple[NDArray[np.int32], int, int, int]] = []
-        self.n_cells = 0
+        self.n_cells = self.n_looked_at = 0
 
     def with_bits(self, number: int, tree: Tree) -> Tree:
         """The tree with the sets of this number."""
@@ -181,7 +188,11 @@ class _Columns:
         for i, found in sets.items():
             f = int(tree.feature[i])
             category = self.found.categories[f]
-            left, n_levels = category.left(found), len(category.levels)
+            n_levels = len(category.levels)
+            self.n_looked_at += n_levels
+            if self.n_looked_at > _MOST_LOOKED_AT:  # many sets of many levels
+                refuse(f"the sets of levels have more than {_MOST_LOOKED_AT} levels to look at")
+            left = category.left(found)
             if f in self.columns:
                 self._place(parts["feature"], i, f, np.append(left, found.missing_left))
                 parts["threshold"][i] = -0.5 if found.unseen_left is False else 0.0
@@ -197,7 +208,7 @@ class _Columns:
     def _all_sets(self, tree: Tree, sets: Mapping[int, LevelSet]) -> dict[int, LevelSet]:
         """Also of splits that compare the cells of a category with a threshold."""
         all_sets = dict(sets)
-        for i in np.flatnonzero(np.isin(tree.feature, list(self.found.categories))).tolist():
+        for i in np.flatnonzero(self.is_category[tree.feature]).tolist():
             if i not in all_sets:
                 cells = self.found.categories[int(tree.feature[i])].cells
                 below = cells <= tree.threshold[i]

@@ -26,7 +26,7 @@ from bitgrove.model.exchange.lightgbm_reading import (
     MISSING_SHIFT,
     LightGBMText,
 )
-from bitgrove.model.exchange.outgoing import Outgoing, is_own_cell, node_values
+from bitgrove.model.exchange.outgoing import Outgoing, is_own_cell, node_values, with_counts
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 
@@ -90,7 +90,7 @@ class _Writer:
             f"objective={' '.join(words)}",
             f"feature_names={' '.join(self.names)}",
             f"feature_infos={' '.join(self._infos())}",
-            f"bitgrove={_escaped(model.note())}",
+            f"bitgrove={_escaped(model.note(exact=True))}",
         ]
 
     def _infos(self) -> Iterator[str]:
@@ -129,7 +129,7 @@ class _Writer:
                 "leaf_weight": grown.leaf_hess.tolist(),
                 "leaf_count": grown.leaf_rows.tolist(),
             }
-        tree, subsets = self.model.missing_first(grown)
+        tree, subsets = self.model.missing_first(with_counts(grown))
         left, right = tree.left.copy(), tree.right.copy()
         threshold, feature = tree.threshold.copy(), self.model.features(tree)
         decision = tree.default_left * DEFAULT_LEFT + (MISSING_NAN << MISSING_SHIFT)
@@ -177,12 +177,14 @@ def _words(cells: NDArray[np.int64]) -> list[int]:
 
 
 def _plain_names(names: Sequence[str]) -> list[str]:
-    """Names are separated by spaces: what is white becomes an underscore."""
-    plain = [re.sub(r"\s", "_", name) or "_" for name in names]
-    if len(set(plain)) != len(plain):
-        twice = next(name for name in plain if plain.count(name) > 1)
-        raise ParameterError(f"lightgbm: two features would be called {twice!r}; rename one")
-    return plain
+    """Names are separated by spaces and go into JSON unquoted: other signs become underscores."""
+    plain: dict[str, None] = {}
+    for number, name in enumerate(names):
+        found = re.sub(r'[\s\x00-\x1f"\\\[\]{}:,]', "_", name) or "_"
+        plain[found if found not in plain else f"{found}_{number}"] = None
+    if len(plain) != len(names):
+        raise ParameterError("lightgbm: features have names that it cannot tell apart")
+    return list(plain)
 
 
 def _escaped(text: str) -> str:

@@ -20,7 +20,7 @@ from bitgrove.errors import ModelFormatError
 from bitgrove.model.exchange.incoming import Category, Found, LevelSet, with_note
 from bitgrove.model.forest_checks import refuse
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import OBJECTIVES, SYNONYMS
+from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
 from bitgrove.params import BY_NAME, CANONICAL, plain
 from bitgrove.params.parameter import checked
 
@@ -77,7 +77,7 @@ class LightGBMText:
     def _objective(self) -> tuple[str, dict[str, Any]]:
         """Our objective, and those of its parameters that the file knows."""
         if "bitgrove" in self.header:
-            return "custom", {}  # the note knows better
+            return Custom.name, {}  # the note knows better
         name, *words = self.header.get("objective", "custom").split() or ["custom"]
         ours = SYNONYMS.get(name, name)
         if ours not in OBJECTIVES or "sqrt" in words:

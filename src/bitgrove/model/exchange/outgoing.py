@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ from bitgrove.data.statistics import Statistics
 from bitgrove.errors import ParameterError
 from bitgrove.model.checks import own_objective
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import OBJECTIVES
+from bitgrove.objectives import OBJECTIVES, Custom
 from bitgrove.objectives.links import IDENTITY, Link
 from bitgrove.params import changed_params
 
@@ -95,8 +96,14 @@ class Outgoing:
         source = self.features(tree)
         return {
             i: self._subset(tree, i, int(source[i]))
-            for i in np.flatnonzero(np.isin(source, list(self.levels))).tolist()
+            for i in np.flatnonzero(self._is_category[source]).tolist()
         }
+
+    @cached_property
+    def _is_category(self) -> NDArray[np.bool_]:
+        found = np.zeros(self.model.n_features, dtype=np.bool_)
+        found[list(self.levels)] = True
+        return found
 
     def _subset(self, tree: Tree, i: int, feature: int) -> Subset:
         if feature not in self.encoder.statistics:
@@ -134,20 +141,24 @@ class Outgoing:
         """The number that stands for each level in a table of numbers, by feature."""
         return {f: cells_of(levels) for f, levels in sorted(self.levels.items())}
 
-    def note(self, *, without: tuple[str, ...] = ()) -> str:
+    def note(self, *, exact: bool, without: tuple[str, ...] = ()) -> str:
         """What only we know, as JSON in ASCII: `incoming.with_note` reads it.
 
-        without: parameters that the file itself says in another way."""
+        exact: the file holds the trees as they are, so that the record of their training is still
+        true. without: parameters that the file itself says in another way."""
         own, raw = self.model, self.raw_score
         params = {} if raw else changed_params(own.params)
+        is_whole = len(self.trees) == len(own.trees)
+        is_same = exact and is_whole and not raw and not self.encoder.statistics
         note = {
             "best_iteration": own.best_iteration,
             "classes": None if raw else own.classes,
             "classes_dtype": None if raw else own.classes_dtype,
             "feature_names": own.feature_names,
             "levels": {str(f): [v.kind, v.values.tolist()] for f, v in self.levels.items()},
-            "objective": "custom" if raw else own.objective,
+            "objective": Custom.name if raw else own.objective,
             "params": {name: v for name, v in params.items() if name not in without},
+            "training": own.record.facts() if is_same and own.record is not None else None,
         }
         return json.dumps(note, sort_keys=True)
 
@@ -224,6 +235,17 @@ def cells_of(levels: Levels) -> NDArray[np.int64]:
     """The number that stands for each level in a table of numbers."""
     found: NDArray[np.int64] = levels.values if is_own_cell(levels) else np.arange(len(levels))
     return found
+
+
+def with_counts(tree: Tree) -> Tree:
+    """A tree that does not know its rows gets the sums of hessians, rounded, in their place."""
+    if tree.leaf_rows.any():
+        return tree
+    leaf_rows, split_rows = (
+        np.rint(hess).clip(1.0, 2.0**53).astype(np.int64)
+        for hess in (tree.leaf_hess, tree.split_hess)
+    )
+    return replace(tree, leaf_rows=leaf_rows, split_rows=split_rows)
 
 
 def node_values(tree: Tree) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from bitgrove.errors import DataTypeError
 from bitgrove.model.exchange.incoming import Category, Found, LevelSet, model_of
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import SYNONYMS
+from bitgrove.objectives import OBJECTIVES, SYNONYMS, Multiclass
 
 
 def model_of_estimator(estimator: Any) -> Model:
@@ -33,9 +33,10 @@ def model_of_estimator(estimator: Any) -> Model:
     names = names or [f"f{i}" for i in range(n_features)]
     column, categories = _columns(estimator, names)
     loss = str(estimator.loss)
-    objective = "multiclass" if k > 1 else SYNONYMS.get(loss, loss)
-    params: dict[str, Any] = {"num_class": k} if k > 1 else {}
-    if objective == "quantile":
+    objective = Multiclass.name if k > 1 else SYNONYMS.get(loss, loss)
+    kind = OBJECTIVES[objective]
+    params: dict[str, Any] = kind.class_settings(k)
+    if "quantile_alpha" in kind.parameters():
         params["quantile_alpha"] = [float(estimator.quantile)]
     predictors = [one for iteration in estimator._predictors for one in iteration]
     base = np.asarray(estimator._baseline_prediction, dtype=np.float64).reshape(-1)

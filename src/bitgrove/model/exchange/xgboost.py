@@ -87,7 +87,7 @@ def _document(model: Outgoing) -> dict[str, Any]:
     zero = 0.0 if is_softmax else float(model.link.predictions(np.zeros((1, 1)))[0])
     return {
         "learner": {
-            "attributes": {"bitgrove": model.note(without=("sigmoid",))},
+            "attributes": {"bitgrove": model.note(exact=False, without=("sigmoid",))},
             "feature_names": model.model.feature_names if model.model.has_names else [],
             "feature_types": ["c" if f in model.levels else "float" for f in range(n_features)],
             "gradient_booster": {

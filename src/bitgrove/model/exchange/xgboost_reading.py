@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bitgrove.model.exchange.incoming import Category, Found, LevelSet, with_note
 from bitgrove.model.forest_checks import refuse
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import OBJECTIVES, SYNONYMS
+from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -70,7 +70,7 @@ class XGBoostDocument:
     def _objective(self) -> tuple[str, dict[str, Any]]:
         given = self.learner["objective"]
         name = str(given["name"])
-        ours = "custom" if name in _SCORES else SYNONYMS.get(name)
+        ours = Custom.name if name in _SCORES else SYNONYMS.get(name)
         if ours is None:
             refuse(f"objective {name[:60]!r} has no counterpart here")
         kind = OBJECTIVES[ours]
@@ -179,9 +179,7 @@ def _read_tree(
     if len(splits) and number[0] != 0:
         refuse("the root of a tree is the child of another node")
     values = _leaf_values(given, condition, right, leaves) * weight
-    rows = (
-        np.rint(np.nan_to_num(hess)).clip(1.0, 2.0**53).astype(np.int64)
-    )  # the file has no counts
+    unknown = np.zeros(n_nodes, dtype=np.int64)  # counts of rows: the file has none
     found = _read_sets(given, is_split)
     sets = {
         int(number[node]): LevelSet(cells, bool(default_left[node]), unseen_left, others=True)
@@ -195,10 +193,10 @@ def _read_tree(
         left=number[left[splits]].astype(np.int32),
         right=number[right[splits]].astype(np.int32),
         gain=np.nan_to_num(gain[splits]).clip(0.0),
-        split_rows=rows[splits],
+        split_rows=unknown[splits],
         split_hess=hess[splits],
         leaf_value=values[:, 0],
-        leaf_rows=rows[leaves],
+        leaf_rows=unknown[leaves],
         leaf_hess=hess[leaves],
     )
     return [replace(shared, leaf_value=column) for column in values.T], sets
@@ -248,9 +246,10 @@ def _floats(values: Any) -> F64:
 
 def _ints(values: Any) -> NDArray[np.int64]:
     """Whole numbers, also where they are written as floats or booleans."""
-    found = np.array(values)
-    if len(found) and found.dtype.kind not in "biuf":
+    # Looked at first: an array of text would be as wide as the longest.
+    if not isinstance(values, np.ndarray) and not {type(v) for v in values} <= {int, float, bool}:
         refuse("a list of numbers holds something else")
+    found = np.array(values)
     whole = found.astype(np.int64)
     if (whole != found).any():
         refuse("a whole number was expected")

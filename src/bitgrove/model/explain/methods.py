@@ -1,6 +1,6 @@
 """The explaining methods of a Model: what they accept and return, in the shapes people know.
 
-Owns the surface alone; values.py, importance.py, dump.py and frame.py do the work.
+Owns the surface alone; values.py, importance.py and dump.py do the work.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from bitgrove.data.device_tables import on_host
 from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.errors import ParameterError
-from bitgrove.model.explain import values
-from bitgrove.model.explain.importance import importance_of
-from bitgrove.model.predict import checked_n_jobs
+from bitgrove.model.explain import dump, values
+from bitgrove.model.explain.explanation import make_explanation, rows_as_given
+from bitgrove.model.explain.importance import importance_of, thresholds_of
+from bitgrove.model.predict import checked_n_jobs, choose_gpu
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
 
 F64 = npt.NDArray[np.float64]
 _PERTURBATIONS = ("tree_path_dependent", "interventional")
+# To explain a row in a tree takes as long as so many predictions of it.
+_WALKS_PER_TREE = 50
 
 
 class Explains:
@@ -68,9 +72,8 @@ class Explains:
         CPU.
         """
         part, n_used = self._whole._part(start_iteration, num_iteration)
-        if device not in (None, "cpu", "auto"):
-            raise ParameterError(f"device={device!r}: interactions are computed on the CPU")
-        rows = rows_for_prediction(X, self._whole.feature_names, self._whole.encoder)
+        self._refuse_device("interactions", device)
+        rows = on_host(rows_for_prediction(X, self._whole.feature_names, self._whole.encoder))
         found = values.interactions(part, rows, n_used, checked_n_jobs(n_jobs))
         return found if self._whole.n_outputs > 1 else found[:, 0]
 
@@ -132,6 +135,36 @@ class Explains:
         )[..., :-1, :-1]
         return found if self._whole.n_outputs == 1 else np.moveaxis(found, 1, -1)
 
+    def explain(
+        self,
+        X: Any,
+        *,
+        feature_perturbation: str = "tree_path_dependent",
+        background: Any = None,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+    ) -> Any:
+        """Shapley values with the rows they are about, for `shap.plots`; arguments: `shap_values`.
+
+        A `shap.Explanation` where the package shap is installed, else a record of the same fields.
+        """
+        model = self._whole
+        part, n_used = model._part(start_iteration, num_iteration)
+        given = self._background(feature_perturbation, background)
+        found = on_host(part._contributions(X, n_used, n_jobs, device, given)).transpose(0, 2, 1)
+        rows = on_host(rows_for_prediction(X, model.feature_names, model.encoder))
+        several = model.n_outputs > 1
+        return make_explanation(
+            values=found[:, :-1] if several else found[:, :-1, 0],
+            base_values=found[:, -1] if several else found[:, -1, 0],
+            data=rows[:, : model.n_features],
+            display_data=None if model.encoder is None else rows_as_given(X),
+            feature_names=list(model.feature_names),
+            output_names=_output_names(model),
+        )
+
     def feature_importance(
         self,
         kind: str = "gain",
@@ -146,6 +179,30 @@ class Explains:
         """
         kind = kind if importance_type is None else importance_type
         return importance_of(self._whole, kind, self._whole._n_used(num_iteration))
+
+    def trees_to_dataframe(self, *, num_iteration: int | None = None) -> Any:
+        """A pandas DataFrame with a line for every node, in LightGBM's columns."""
+        return dump.to_dataframe(self._whole, self._whole._n_used(num_iteration))
+
+    def dump_model(self, *, num_iteration: int | None = None) -> dict[str, Any]:
+        """The forest as nested dictionaries, with LightGBM's names; json.dumps takes them.
+
+        Levels that go left are joined by "||"; infinite thresholds are the largest number."""
+        return dump.to_dict(self._whole, self._whole._n_used(num_iteration))
+
+    def to_text(self, *, num_iteration: int | None = None) -> str:
+        """The trees to read: a line for every node, indented by depth."""
+        return dump.to_text(self._whole, self._whole._n_used(num_iteration))
+
+    def get_split_value_histogram(
+        self, feature: str | int, bins: Any = None, *, num_iteration: int | None = None
+    ) -> tuple[npt.NDArray[np.int64], F64]:
+        """Counts and edges, as np.histogram has them, of the thresholds at a feature's splits."""
+        used = self._whole._n_used(num_iteration)
+        found = thresholds_of(self._whole, feature, used)
+        n_bins = max(1, len(np.unique(found))) if bins is None else bins
+        counts, edges = np.histogram(found, bins=n_bins)
+        return counts, edges
 
     def _answer_for(self, asked: Sequence[str]) -> Callable[..., Any]:
         """The method behind a `pred_` switch of `predict`."""
@@ -171,7 +228,8 @@ class Explains:
             )
         if background is None:
             return None
-        rows = rows_for_prediction(background, self._whole.feature_names, self._whole.encoder)
+        found = rows_for_prediction(background, self._whole.feature_names, self._whole.encoder)
+        rows: npt.NDArray[Any] = on_host(found)
         if len(rows) == 0:
             raise ParameterError("background has no rows")
         return rows
@@ -185,8 +243,25 @@ class Explains:
         background: npt.NDArray[Any] | None = None,
     ) -> Any:
         """(n_rows, n_outputs, n_features + 1) of the first iterations."""
-        rows = rows_for_prediction(X, self._whole.feature_names, self._whole.encoder)
+        model = self._whole
+        work = n_used * model.n_outputs * _WALKS_PER_TREE
+        gpu = choose_gpu(X, device, model._trained_on, work)
+        rows = rows_for_prediction(X, model.feature_names, model.encoder)
         n_threads = checked_n_jobs(n_jobs)
         if background is not None:
-            return values.interventional(self._whole, rows, background, n_used, n_threads)
-        return values.contributions(self._whole, rows, n_used, n_threads)
+            self._refuse_device("values beside a background", device)
+            return values.interventional(model, on_host(rows), background, n_used, n_threads)
+        if gpu is not None:
+            return values.contributions_on(model, gpu, rows, n_used)
+        return values.contributions(model, rows, n_used, n_threads)
+
+    def _refuse_device(self, what: str, device: str | None) -> None:
+        if device not in (None, "cpu", "auto"):
+            raise ParameterError(f"device={device!r}: {what} are computed on the CPU")
+
+
+def _output_names(model: Model) -> list[str] | None:
+    if model.n_outputs == 1:
+        return None
+    labels = model.classes if model.n_classes == model.n_outputs else None
+    return [str(label) for label in labels or range(model.n_outputs)]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.data.device_tables import beside
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.predict import predict_scores
 from bitgrove.model.tree import Tree
@@ -62,11 +63,26 @@ def contributions(model: Model, rows: NDArray[Any], n_used: int, n_jobs: int | N
     return shaped
 
 
+def contributions_on(model: Model, gpu: str, rows: Any, n_used: int) -> Any:
+    """contributions() on a GPU: a CuPy array, of rows on the host a NumPy one."""
+    from bitgrove.backends.cuda.explain import DeviceShapForest
+
+    n_outputs, width = model.n_outputs, model.n_features + 1
+    kept, key = model._device_forests, f"shap {gpu}"
+    if key not in kept:
+        kept[key] = DeviceShapForest(model.shap_forest, n_outputs, model.n_features, gpu)
+    found = kept[key].values(rows, n_used * n_outputs)
+    shaped = found.reshape(len(rows), n_outputs, width)
+    shaped[:, :, -1] = beside(expected_scores(model, n_used), shaped)
+    return shaped
+
+
 def interactions(model: Model, rows: NDArray[Any], n_used: int, n_jobs: int | None) -> F64:
     """(n_rows, n_outputs, n_features + 1, n_features + 1), the expected score in the corner."""
     n_outputs, width = model.n_outputs, model.n_features + 1
     found = np.zeros((len(rows), n_outputs * width * width))
     forest, n_threads = model.shap_forest, resolve_threads(n_jobs)
+    rows = np.ascontiguousarray(rows)
     _core.shap_interactions(forest, n_used * n_outputs, rows, n_outputs, found, n_threads)
     shaped = found.reshape(len(rows), n_outputs, width, width)
     shaped[:, :, -1, -1] = expected_scores(model, n_used)

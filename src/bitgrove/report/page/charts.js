@@ -14,12 +14,12 @@ function shade(rank) {
 }
 
 // lines: [{ name, x: [...], y: [...] }]; marks: vertical rules [{ x, label }].
-function lineChart({ label, lines, xLabel, yLabel, yFormat, xDomain, yDomain, marks = [], height, diagonal, step }) {
+function lineChart({ label, lines, xLabel, yLabel, xDomain, yDomain, marks = [], height, diagonal, step, whole }) {
   const xs = xDomain || domain(lines.flatMap((line) => line.x), 0);
   const ys = yDomain || domain(lines.flatMap((line) => line.y));
   const picture = plot({
     label, height: height || 280, along: "x",
-    x: { domain: xs, label: xLabel }, y: { domain: ys, label: yLabel, format: yFormat }, left: yLabel ? 64 : 52,
+    x: { domain: xs, label: xLabel, whole }, y: { domain: ys, label: yLabel }, left: yLabel ? 64 : 52,
   }, (frame) => {
     const { x, y, body, box } = frame;
     if (diagonal) body.append(s("line", { class: "dash", x1: x(xs[0]), y1: y(ys[0]), x2: x(xs[1]), y2: y(ys[1]) }));

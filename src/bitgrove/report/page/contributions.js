@@ -31,7 +31,7 @@ function drawContributions(section) {
     ofOutput && h("div", { class: "controls" }, ofOutput),
     figure(`The ${features.length} features that move predictions most`, [ramp(), swarm],
       `${plural(rows.length, "sampled row")}. Right: the feature raises the score of a row; left: it lowers it. `
-      + "Grey points are missing values.", true),
+      + "Grey points are missing values. Rows are counted from 0.", true),
     figure("One feature: its value and what it adds", [h("div", { class: "controls" }, byFeature, byColor), ramp(), dependence],
       "Points of one value that lie far apart mean that the effect depends on other features."),
     figure("One row: how its score comes about", [h("div", { class: "controls" }, byRow), waterfall],

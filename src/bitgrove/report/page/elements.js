@@ -78,7 +78,7 @@ function signed(value, digits = 3) {
 }
 
 function percent(share, digits = 3) {
-  return share === null ? "–" : `${number(100 * share, digits)} %`;
+  return share === null ? "–" : `${number(100 * share, digits)}\u00a0%`;
 }
 
 function plural(count, one, many = `${one}s`) {

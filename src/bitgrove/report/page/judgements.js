@@ -161,7 +161,7 @@ function drawCoverage(section) {
     figure("Promised and observed", table(["quantile", "should lie below", "do lie below", "difference"],
       levels.map((level, k) => [name(level), percent(level), percent(observed[k]), `${signed(100 * (observed[k] - level), 2)} points`]), { label: "Coverage" })),
     figure("Coverage by the size of the prediction", lineChart({
-      label: "Share of true values below each quantile, by the size of the prediction", xLabel: "tenth of the rows, by prediction", yLabel: "share below",
+      label: "Share of true values below each quantile, by the size of the prediction", xLabel: "tenth of the rows, by prediction", whole: true, yLabel: "share below",
       lines: levels.map((level, k) => ({ name: name(level), x: bySize[k].map((_, i) => i + 1), y: bySize[k].map(([, share]) => share) })),
       yDomain: [0, 1],
     }), "A flat line at its own level is what a quantile promises.", true),

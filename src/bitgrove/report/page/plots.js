@@ -1,9 +1,12 @@
 // The frame of a picture: scales, axes, redrawing at a new width, and values under the pointer.
 
+// Round numbers between two, about as many as wanted, two at least.
 function ticksOf(low, high, wanted) {
-  const step = (high - low) / Math.max(1, wanted);
+  const step = (high - low) / Math.max(2, wanted);
   const power = 10 ** Math.floor(Math.log10(step));
-  const nice = [1, 2, 2.5, 5, 10].find((factor) => factor * power >= step * 0.999) * power;
+  const steps = [10, 5, 2.5, 2, 1].map((factor) => factor * power);
+  const count = (size) => Math.floor(high / size + 1e-9) - Math.ceil(low / size - 1e-9) + 1;
+  const nice = steps.find((size) => count(size) >= Math.max(2, wanted * 0.75)) || power;
   const ticks = [];
   for (let i = Math.ceil(low / nice - 1e-9); i * nice <= high + nice * 1e-9; i++) ticks.push(Number((i * nice).toPrecision(12)));
   return ticks;
@@ -32,7 +35,7 @@ function scale([low, high], [from, to]) {
 // A picture that draws itself anew whenever its width changes.
 //
 // options: label (what it shows, for screen readers), height (a number, or a function of the width),
-// x, y: { domain, label, format, ticks }, left, bottom. draw(frame) adds to frame.body and may fill
+// x, y: { domain, label, format, ticks, whole }, left, right. draw(frame) adds to frame.body and may fill
 // frame.targets with { x, y, lines }: what is said of the place nearest to the pointer.
 function plot(options, draw) {
   const holder = h("div", { class: "plot" });
@@ -79,7 +82,7 @@ function horizontal(axes, axis, box) {
   const map = scale(axis.domain, [box.left, box.right]);
   const format = axis.format || number;
   const ticks = axis.ticks || ticksOf(...axis.domain, Math.max(3, (box.right - box.left) / 90));
-  for (const tick of ticks) {
+  for (const tick of axis.whole ? ticks.filter(Number.isInteger) : ticks) {
     axes.append(
       s("line", { x1: map(tick), x2: map(tick), y1: box.top, y2: box.bottom }),
       s("text", { x: map(tick), y: box.bottom + 16, "text-anchor": "middle" }, format(tick)));

@@ -23,7 +23,7 @@ function drawCurves({ metrics, best }) {
   const buttons = choice("Metric", metrics.map((metric) => metric.name), (i) => {
     const metric = metrics[i];
     place.replaceChildren(figure(metric.better ? `${metric.name}: ${metric.better} is better` : metric.name, lineChart({
-      label: `${metric.name} over the iterations`, lines: metric.lines, xLabel: "iteration", yLabel: metric.name, height: 320,
+      label: `${metric.name} over the iterations`, lines: metric.lines, xLabel: "iteration", whole: true, yLabel: metric.name, height: 320,
       marks: best === null ? [] : [{ x: best, label: `best: ${number(best)}` }],
     }), null, true));
   });
@@ -55,7 +55,7 @@ function drawImportance({ names, kinds, n_features: nFeatures }) {
   return [h("div", { class: "controls" }, buttons, nFeatures > few ? h("label", { class: "field" }, h("span", {}, "Search"), search) : null), place, more];
 }
 
-const STAGES = { bin: "reading and binning", train: "growing trees", evaluate: "judging validation rows" };
+const STAGES = { fingerprint: "fingerprint of the rows", bin: "reading and binning", train: "growing trees", evaluate: "judging validation rows" };
 
 function drawTraining(section) {
   const { bits, widths, iterations, noise, rounds, zero_rows: zeroRows, seconds, device, n_trees: nTrees } = section;
@@ -64,8 +64,8 @@ function drawTraining(section) {
   const average = (values) => values.reduce((sum, value) => sum + value, 0) / (values.length || 1);
   const facts = [["gradient bits", bits === null ? "full precision" : String(bits)], ["rounding", section.rounding], ["scale of gradients", section.scale],
     ["trained on", device], ["rounds per tree", number(average(rounds), 3)]];
-  const line = (name, values, format) => lineChart({
-    label: `${name} of each tree`, lines: [{ name, x: iterations, y: values }], xLabel: "iteration", yLabel: name, yFormat: format, height: 240,
+  const line = (name, values) => lineChart({
+    label: `${name} of each tree`, lines: [{ name, x: iterations, y: values }], xLabel: "iteration", whole: true, yLabel: name, height: 240,
     yDomain: [0, (Math.max(...values) || 1) * 1.08],
   });
   const figures = [

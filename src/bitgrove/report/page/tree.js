@@ -59,13 +59,18 @@ function drawTrees(section) {
     view.k = k;
     place();
   }
+  // Shows the whole tree, or what matters of it at a size that can be read: the way of a row, else the root.
   function fit(whole = false) {
     const width = svg.clientWidth || 800, height = svg.clientHeight || 480;
-    const wide = Math.max(...nodes.map((node) => node.x)) + BOX, tall = Math.max(...nodes.map((node) => node.y)) + TALL;
-    const all = Math.min((width - 24) / wide, (height - 24) / tall, 1.1);
-    const k = whole ? all : Math.max(all, width < 600 ? 0.75 : 0.9);  // at first, text must be readable
-    const start = nodes[0].y * k;
-    state.view = { k, x: 12, y: tall * k < height - 24 ? (height - tall * k) / 2 + 12 * k : height / 2 - start };
+    const way = [...pathOf(section, state, nodes)].map((id) => nodes[id]);
+    const wanted = whole || !way.length ? nodes : way;
+    const low = Math.min(...wanted.map((node) => node.y)), high = Math.max(...wanted.map((node) => node.y)) + TALL;
+    const wide = Math.max(...wanted.map((node) => node.x)) + BOX;
+    const all = Math.min((width - 24) / wide, (height - 24) / (high - low), 1.1);
+    const least = whole ? 0 : way.length ? 0.5 : width < 600 ? 0.75 : 0.9;
+    const k = Math.max(all, least);
+    const middle = k > all && !way.length ? nodes[0].y + TALL / 2 : (low + high) / 2;
+    state.view = { k, x: 12, y: height / 2 - middle * k };
     place();
   }
   function tellFound() {
@@ -93,7 +98,9 @@ function drawTrees(section) {
   const button = (text, label, click) => h("button", { type: "button", "aria-label": label, title: label, click }, text);
   const rows = section.rows ? select("Way of row", ["no row", ...section.rows.numbers.map((row, i) => `${row}: ${section.rows.said[i]}`)], (i) => {
     state.row = i === 0 ? null : i - 1;
+    state.node = null;
     draw();
+    fit();
   }) : null;
   const controls = h("div", { class: "controls" },
     h("div", { class: "field" }, h("label", {}, h("span", {}, "Tree "), counter, ` of ${number(section.n_trees)}`),
@@ -186,7 +193,7 @@ function paint(section, stage, nodes, { onPath, query, node: chosen, choose }) {
     const kinds = ["node", node.leaf === undefined ? "split" : "leaf", onPath.has(node.id) && "on", node.hit && "hit", node.id === chosen && "chosen"];
     const box = s("rect", { width: node.leaf === undefined ? BOX : 84, height: TALL, rx: 6 });
     if (node.leaf !== undefined) {
-      const part = Math.round(75 * Math.sqrt(Math.abs(node.value) / most)) + 5;
+      const part = Math.round(50 * Math.sqrt(Math.abs(node.value) / most)) + 5;
       box.style.fill = `color-mix(in oklab, var(${node.value >= 0 ? "--high" : "--low"}) ${part}%, var(--cell))`;
     }
     const name = node.leaf === undefined ? ruleText(section, node) : signed(node.value);

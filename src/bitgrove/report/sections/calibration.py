@@ -17,8 +17,8 @@ class Calibration(Section):
     kind = "calibration"
     title = "Calibration"
     lead = (
-        "Of the rows that the model gives 30 %, do 30 % turn out positive? Points on the diagonal "
-        "say yes. The bars behind each point show what chance alone could do (95 %)."
+        "Of the rows that the model gives 30\u00a0%, do 30\u00a0% turn out positive? Points on the "
+        "diagonal say yes. The bars behind each point show what chance alone could do (95\u00a0%)."
     )
 
     def gather(self, subject: Subject) -> dict[str, Any] | None:

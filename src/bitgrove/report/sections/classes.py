@@ -17,8 +17,8 @@ class Confusion(Section):
     kind = "confusion"
     title = "Confusion matrix"
     lead = (
-        "Rows are the true classes, columns the most probable ones. The diagonal is right; a dark "
-        "field beside it is a pair of classes that the model confuses."
+        "Rows are the true classes, columns the most probable ones. The diagonal is right; a "
+        "strong colour beside it is a pair of classes that the model confuses."
     )
 
     def gather(self, subject: Subject) -> dict[str, Any] | None:

@@ -18,7 +18,8 @@ class Importance(Section):
     title = "Feature importance"
     lead = (
         "Gain is how much the splits of a feature reduced the loss in training, splits is how "
-        "often it was asked. SHAP is how far it moves a prediction, on average over the rows shown."
+        "often it was asked, cover how many training rows it was asked of. SHAP is how far it "
+        "moves a prediction, on average over the rows shown."
     )
 
     def gather(self, subject: Subject) -> dict[str, Any] | None:
@@ -26,7 +27,11 @@ class Importance(Section):
         gain = model.feature_importance("gain")
         if not gain.any():
             return None
-        kinds = {"gain": gain, "splits": model.feature_importance("split")}
+        kinds = {
+            "gain": gain,
+            "splits": model.feature_importance("split"),
+            "cover": model.feature_importance("cover"),
+        }
         if subject.explains:
             kinds["SHAP"] = np.abs(subject.contributions[:, :, :-1]).mean(axis=0).sum(axis=0)
         kept = np.argsort(-gain, kind="stable")[:_MOST_FEATURES]

@@ -18,8 +18,8 @@ class Coverage(Section):
     kind = "coverage"
     title = "Coverage of the quantiles"
     lead = (
-        "Of a 90 % quantile, 90 % of the true values should lie below it: overall, and for low "
-        "predictions as well as for high ones."
+        "Of a 90\u00a0% quantile, 90\u00a0% of the true values should lie below it: overall, and "
+        "for low predictions as well as for high ones."
     )
 
     def gather(self, subject: Subject) -> dict[str, Any] | None:

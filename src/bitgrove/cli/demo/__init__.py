@@ -1,6 +1,6 @@
 """`bitgrove demo`: the same training at full precision and at 5, 4, 3 and 2 bits.
 
-This room owns the demonstration: it makes data with demo_data, trains through
+This room owns the demonstration: it makes data with data.py, trains through
 the public API, prints one table on stdout and writes a model file, a report
 and a picture into a folder. Progress goes to stderr.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from bitgrove.cli.demo_data import HIGGS_FEATURES, make_higgs_like
+from bitgrove.cli.demo.data import HIGGS_FEATURES, make_higgs_like
 from bitgrove.data.dataset import Dataset
 from bitgrove.model.model import Model
 from bitgrove.training.train import train
