@@ -56,8 +56,8 @@ def test_names_as_long_as_allowed() -> None:
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (Y.astype(np.longdouble) + np.longdouble(0.1), "Unknown label type|labels of type float"),
-        (Y.astype(np.longdouble), "y: labels of type float(128|96) cannot be kept"),
+        (Y.astype(np.longdouble) + np.longdouble(0.1), "Unknown label type|classes of type float"),
+        (Y.astype(np.longdouble), "y: classes of type float(128|96) cannot be kept"),
         (np.array(["a\ud800", "b"] * 30, dtype=object), "y: a class label is not Unicode text"),
         (np.array(["a", "b" * 2**23] * 30, dtype=object), "y: the class labels take more than"),
     ],

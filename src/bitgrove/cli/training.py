@@ -27,7 +27,7 @@ from bitgrove.model.model import Model
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.params import PARAMETERS, TrainParams, resolve
 from bitgrove.params.parameter import Parameter
-from bitgrove.training.continuing import shared_model
+from bitgrove.training.starting import shared_model
 
 Answer = TypeVar("Answer")
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True,

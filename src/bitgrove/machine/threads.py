@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from bitgrove.errors import BitgroveWarning
 
@@ -16,6 +19,8 @@ from bitgrove.errors import BitgroveWarning
 # tens of thousands, and long before that they only wait for each other.
 MOST_THREADS = 1024
 
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 _forked = False
 
 
@@ -51,3 +56,16 @@ def resolve_threads(n_jobs: int | None) -> int:
             f"n_jobs={n_jobs}: at most {MOST_THREADS} threads are used", BitgroveWarning, 3
         )
     return int(min(n_jobs, MOST_THREADS))
+
+
+def map_in_threads(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+    """work(part) of each part, by a thread for each; here, where the system refuses them."""
+    if len(parts) > 1:
+        with ThreadPoolExecutor(len(parts)) as threads:
+            try:
+                found = [threads.submit(work, part) for part in parts]
+            except RuntimeError:  # no more threads
+                threads.shutdown(cancel_futures=True)
+            else:
+                return [one.result() for one in found]
+    return [work(part) for part in parts]

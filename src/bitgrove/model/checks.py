@@ -98,7 +98,7 @@ def plain_classes(
         values, dtype = given.tolist(), _class_dtype(given.dtype)
         is_same = given.ndim == 1 and values == list(classes)  # NumPy turns ["a", 1] into strings
         if dtype not in _CLASS_DTYPES:
-            raise ModelFormatError(f"labels of type {given.dtype} cannot be kept")
+            raise ModelFormatError(f"classes of type {given.dtype} cannot be kept")
     else:
         values, is_same = list(classes), True
     kinds = {type(label) for label in values}

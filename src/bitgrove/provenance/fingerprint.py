@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.levels import Levels
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.distributed.comm import Comm
+from bitgrove.machine.threads import map_in_threads
 
 BLOCK_VALUES = 1 << 16
 _DIGEST = hashlib.sha256().digest_size
@@ -85,11 +85,7 @@ class RowHasher:
 
         n_parts = min(self.n_threads, len(blocks))
         shares = [blocks[i::n_parts] for i in range(n_parts)]
-        if n_parts == 1:
-            found = [work(blocks)]
-        else:
-            with ThreadPoolExecutor(n_parts) as threads:
-                found = list(threads.map(work, shares))
+        found = map_in_threads(work, shares)
         for share, digests in zip(shares, found, strict=True):
             self.digests.update(zip(share, digests, strict=True))
 
