@@ -53,8 +53,9 @@ def on_ranks(work: Callable[[Comm], Answer]) -> Answer:
         # Rank 0 speaks for all and ends them; if it cannot, the next one does.
         time.sleep(min(comm.rank, 5))
         told = isinstance(error, RankFailure) or getattr(error, "everywhere", False)
-        end_all(fail(error, "" if told else f"rank {comm.rank}: "))
-        raise  # not reached: all ranks have ended
+        code = fail(error, "" if told else f"rank {comm.rank}: ")
+        end_all(code)
+        raise SystemExit(code) from None  # the end may take a while: nothing more is said
 
 
 def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
