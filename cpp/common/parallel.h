@@ -22,6 +22,9 @@ constexpr int64_t ROW_BLOCKS_PER_THREAD = 3;
 
 inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
+// Tasks between two looks at the clock: some are shorter than reading it.
+constexpr int64_t TASKS_PER_LOOK = 16;
+
 // How many threads a region that asks for n_threads may have. Where the system refuses to make so
 // many (ulimit -u, a container's limit of processes), libgomp would end the process.
 int threads_granted(int n_threads);
@@ -76,22 +79,25 @@ void run_team(int n_threads, Work&& work) {
 template <class Work>
 void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_per_thread = 1) {
   Region region;
+  n_threads = n_tasks < 2 * tasks_per_thread ? 1 : threads_granted(n_threads);
+  if (n_threads <= 1) {
+    for (int64_t task = 0; task < n_tasks; ++task) {
+      if (task % TASKS_PER_LOOK == 0) region.look_for_signals();
+      work(task);
+    }
+    return;
+  }
   std::atomic<int64_t> next{0};
-  const auto take_tasks = [&](bool is_caller) {
+  run_team(n_threads, [&](bool is_caller) {
     region.run([&] {
+      int64_t n_taken = 0;
       for (int64_t task;
            region.goes_on() && (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) {
-        if (is_caller) region.look_for_signals();
+        if (is_caller && n_taken++ % TASKS_PER_LOOK == 0) region.look_for_signals();
         work(task);
       }
     });
-  };
-  n_threads = n_tasks < 2 * tasks_per_thread ? 1 : threads_granted(n_threads);
-  if (n_threads <= 1) {
-    take_tasks(true);
-  } else {
-    run_team(n_threads, take_tasks);
-  }
+  });
   region.finish();
 }
 
