@@ -166,6 +166,10 @@ class _DaskEstimator(estimators.Estimator):
 
     def _shape_of(self, how: dict[str, Any], dtype: Any, n_columns: int | None) -> tuple[Any, Any]:
         """Type and columns of a prediction; Model.predict says what the keywords ask for."""
+        if how.get("pred_interactions"):
+            raise ParameterError(
+                "pred_interactions=True: not of Dask collections; call to_local() and give a table"
+            )
         model = self.model_
         nothing = np.full((1, model.n_features), np.nan)  # fits numbers and categories
         asked = model.predict(nothing, n_jobs=1, **how)

@@ -210,7 +210,8 @@ class _Again:
         """Other data gives another model: no need to see all of it."""
         assert state.booster is not None
         recorded = self.model.record
-        self.stopped = recorded is not None and any(recorded.differences(state.booster.record))
+        found = state.booster.record.result()
+        self.stopped = recorded is not None and any(recorded.differences(found))
         return self.stopped
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stream_cases import NAMES, streamed, streamed_valid
 
 import bitgrove as bg
 from bitgrove.errors import ParameterError
@@ -21,6 +22,17 @@ BINARY = {"objective": "binary", "n_estimators": 3, "num_leaves": 31, "random_st
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_digest_is_the_committed_one(backend: Any, name: str) -> None:
     assert CASES[name]().train(device="cuda").digest() == DIGESTS[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_streams_and_binned_files(backend: Any, name: str, tmp_path: Path) -> None:
+    case = CASES[name]()
+    params = {**case.params, "device": "cuda"}
+    data, valid = streamed(case, group=case.group), streamed_valid(case)
+    assert bg.train(params, data, valid_sets=valid).digest() == DIGESTS[name]
+    data.save(tmp_path / "a.bins", case.params)
+    opened = bg.open_dataset(tmp_path / "a.bins")
+    assert bg.train(params, opened, valid_sets=streamed_valid(case)).digest() == DIGESTS[name]
 
 
 @pytest.mark.parametrize("name", ["binary 3 bits nearest", "multiclass", "regression weighted"])

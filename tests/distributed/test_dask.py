@@ -255,14 +255,15 @@ def test_keywords_of_predict(client: Client) -> None:
     local = fitted.to_local()
     for how in (
         {"raw_score": True}, {"pred_leaf": True}, {"num_iteration": 2}, {"start_iteration": 1},
+        {"pred_contrib": True},
     ):  # fmt: skip
         for method in ("predict", "predict_proba"):
             lazy = getattr(fitted, method)(blocks, **how)
             expected = getattr(local, method)(X, **how)
             assert lazy.dtype == expected.dtype and lazy.ndim == expected.ndim
             np.testing.assert_array_equal(lazy.compute(), expected)
-    with pytest.raises(ParameterError, match="not supported yet"):
-        fitted.predict(blocks, pred_contrib=True)
+    with pytest.raises(ParameterError, match="pred_interactions=True: not of Dask collections"):
+        fitted.predict(blocks, pred_interactions=True)
 
 
 def test_the_training_data_among_the_eval_sets(client: Client) -> None:

@@ -50,6 +50,10 @@ def test_thresholds_count_rows_and_have_scikit_learns_area() -> None:
     expected = roc_auc_score(SIDES, prediction, sample_weight=WEIGHT)
     assert found["auc"] == pytest.approx(expected, rel=1e-4)
     assert found["positive"] == WEIGHT[SIDES > 0].sum()
+    for step, (true, false) in enumerate(zip(*found["steps"], strict=True)):
+        above = prediction >= step / 200
+        assert true == WEIGHT[above & (SIDES > 0)].sum()
+        assert false == WEIGHT[above & (SIDES == 0)].sum()
     for threshold, true, false in zip(
         found["threshold"], found["true"], found["false"], strict=True
     ):

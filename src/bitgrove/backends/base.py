@@ -304,6 +304,7 @@ class Gradients(NamedTuple):
 class Backend(Protocol):
     name: str
     pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
+    leaves_host_idle: bool  # while trees grow, the host's cores have little to do
 
     @property
     def frontier(self) -> Callable[..., Frontier]:

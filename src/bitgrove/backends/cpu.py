@@ -94,6 +94,7 @@ class CpuBackend:
     """packed: both halves of a sum in one integer; False is the paper's slower ablation."""
 
     name = "cpu"
+    leaves_host_idle = False
     pool_mb = 1024
     frontier = CoreFrontier
 

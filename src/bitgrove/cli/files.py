@@ -124,13 +124,12 @@ def parquet_rows(patterns: Sequence[str], how: Reading) -> tuple[ParquetRows, pa
     if not all(_is_parquet(path) for path in paths):
         return None
     index, n_parts = how.part
+    of_files = len(paths) >= n_parts
+    if of_files:
+        paths = paths[len(paths) * index // n_parts : len(paths) * (index + 1) // n_parts]
     heads = [_named_columns(path, open_parquet(path).schema_arrow.empty_table()) for path in paths]
-    head = _joined(paths, heads)
-    if len(paths) >= n_parts:
-        share = slice(len(paths) * index // n_parts, len(paths) * (index + 1) // n_parts)
-        rows = ParquetRows(paths[share])
-    else:
-        rows = ParquetRows(paths)
+    head, rows = _joined(paths, heads), ParquetRows(paths)
+    if not of_files:
         ids = column(rows.read([how.group]), how.group).to_numpy() if how.group else None
         rows = ParquetRows(paths, *_range_of(how.part, rows.n_rows, ids))
     if n_parts == 1 and rows.n_rows == 0:

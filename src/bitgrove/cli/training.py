@@ -27,7 +27,7 @@ from bitgrove.model.model import Model
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.params import PARAMETERS, TrainParams, resolve
 from bitgrove.params.parameter import Parameter
-from bitgrove.training.continuing import shared_model
+from bitgrove.training.starting import shared_model
 
 Answer = TypeVar("Answer")
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True,
@@ -53,8 +53,9 @@ def on_ranks(work: Callable[[Comm], Answer]) -> Answer:
         # Rank 0 speaks for all and ends them; if it cannot, the next one does.
         time.sleep(min(comm.rank, 5))
         told = isinstance(error, RankFailure) or getattr(error, "everywhere", False)
-        end_all(fail(error, "" if told else f"rank {comm.rank}: "))
-        raise  # not reached: all ranks have ended
+        code = fail(error, "" if told else f"rank {comm.rank}: ")
+        end_all(code)
+        raise SystemExit(code) from None  # the end may take a while: nothing more is said
 
 
 def _train_shard(args: argparse.Namespace, comm: Comm) -> None:
@@ -245,7 +246,9 @@ class ShardReader:
         self.label = args.label or _only_other(table, [*names, args.weight, args.group])
         if self.categories is None:
             listed = [*_listed_categories(table, names, args), *self.known]
-            self.categories = tables.categories_of(table, names, listed)
+            mine = tables.categories_of(table, names, listed)
+            shared = sharded_files.shared_names(frozenset(mine), self.comm)
+            self.categories = [name for name in names if name in shared]
             self.by_type = (files.text_columns(table) & set(names)) - set(listed)
         return table, names
 

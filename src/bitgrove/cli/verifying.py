@@ -11,7 +11,7 @@ from bitgrove.distributed import Comm
 from bitgrove.errors import ParameterError
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.params import resolve
-from bitgrove.training.continuing import shared_model
+from bitgrove.training.starting import shared_model
 from bitgrove.verification import Verification, verify
 
 DIFFERENT = 3  # the exit code of a model that is not what training on the data gives

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.model.tree import Tree
 from bitgrove.theory.bounds import gamma
-from bitgrove.training.booster import start_scores
+from bitgrove.training.starting import start_scores
 
 if TYPE_CHECKING:
     from bitgrove.callbacks import TrainingState

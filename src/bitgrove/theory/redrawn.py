@@ -24,8 +24,9 @@ from bitgrove.errors import ParameterError
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.params import BY_NAME, TrainParams, resolve
-from bitgrove.training.booster import Booster, start_scores
+from bitgrove.training.booster import Booster
 from bitgrove.training.quantize import QuantizedGradients, quantize
+from bitgrove.training.starting import start_scores
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

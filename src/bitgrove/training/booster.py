@@ -7,10 +7,10 @@ which Comm it runs on.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,15 +41,15 @@ from bitgrove.data.sampling import feature_sample, node_key, rounding_key
 from bitgrove.data.statistics import FirstGradients
 from bitgrove.distributed.agreement import agree
 from bitgrove.distributed.comm import Comm, SoloComm
-from bitgrove.errors import DataError, DataTypeError, ParameterError
+from bitgrove.errors import DataError, DataTypeError
 from bitgrove.machine.files import PathLike
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import Objective, make_objective
+from bitgrove.objectives import make_objective
 from bitgrove.params import TrainParams, model_params
-from bitgrove.provenance.record import record_of
-from bitgrove.training.continuing import check_continues, column_scores, raw_scores, shared_model
+from bitgrove.provenance.making import RecordMaking
+from bitgrove.provenance.record import TrainingRecord, record_of
 from bitgrove.training.encoding import (
     Seen,
     fit_encoder,
@@ -69,6 +69,14 @@ from bitgrove.training.refit import (
     smoothed,
     within_bounds,
 )
+from bitgrove.training.starting import (
+    base_scores,
+    check_continues,
+    column_scores,
+    raw_scores,
+    shared_model,
+    start_scores,
+)
 from bitgrove.training.variants import make_boosting, make_draws
 from bitgrove.training.variants.boosting import ScoreChange
 from bitgrove.training.variants.rows import RowDraws, TrainingRows
@@ -82,7 +90,8 @@ class TrainInfo:
 
     best_score: the metrics of the kept iteration (of the last one, without early stopping).
     rounding_noise: for each tree, the part of its gradients' variance that is rounding, 0 to 1.
-    seconds: "bin" (until the first tree), "train" (the trees) and, of validation sets, "evaluate".
+    seconds: "bin" (until the first tree), "fingerprint" (of the data; what was waited for), "train"
+    (the trees) and, of validation sets, "evaluate".
     """
 
     rounds_per_tree: list[int] = field(default_factory=list)
@@ -138,11 +147,7 @@ class Booster:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
         self.encoder, self.matrix = self._scored_and_binned()
-        began = time.perf_counter()
-        known = None if self.init_model is None else self.init_model.digest()
-        n_threads, bins_of = resolve_threads(params.n_jobs), shared_bins(dataset, params)
-        self.record = record_of(dataset, self.runs, comm, n_threads, known, bins_of)
-        self.info.seconds["fingerprint"] = time.perf_counter() - began
+        self.record = self._begin_record()
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before: int = len(self.trees) // self.objective.n_outputs  # iterations
         self.guards = Guards(params, self.objective, comm.rank)
@@ -156,7 +161,15 @@ class Booster:
         self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
         self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
-        check_savable(self._model_of([], None))
+        check_savable(self._model_of([], None, None))
+
+    def _begin_record(self) -> RecordMaking:
+        """Fingerprints of the data; made while the trees grow where the host has nothing to do."""
+        known = None if self.init_model is None else self.init_model.digest()
+        n_threads = resolve_threads(self.params.n_jobs)
+        bins_of = shared_bins(self.dataset, self.params)
+        make = partial(record_of, self.dataset, self.runs, self.comm, n_threads, known, bins_of)
+        return RecordMaking(make, self.backend.leaves_host_idle and self.comm.size == 1)
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
@@ -280,9 +293,11 @@ class Booster:
         n_kept = len(self.trees) if best_iteration is None else best_iteration * n_outputs
         n_old = self.n_before * n_outputs
         trees = self.trees[:n_old] + self.boosting.finished(self.trees[n_old:n_kept])
-        return self._model_of(trees[:n_kept], best_iteration)
+        return self._model_of(trees[:n_kept], best_iteration, self.record.result())
 
-    def _model_of(self, trees: Sequence[Tree], best_iteration: int | None) -> Model:
+    def _model_of(
+        self, trees: Sequence[Tree], best_iteration: int | None, record: TrainingRecord | None
+    ) -> Model:
         return Model(
             objective=self.objective.name,
             trees=trees,
@@ -291,50 +306,9 @@ class Booster:
             params=model_params(self.params),
             best_iteration=best_iteration,
             encoder=self.encoder,
-            record=self.record,
+            record=record,
             info=self.info,
         )
-
-
-def base_scores(
-    params: TrainParams,
-    objective: Objective,
-    dataset: Dataset,
-    weight: NDArray[np.float32] | None,
-    comm: Comm,
-) -> F64:
-    """Where the score of each output starts: as given, zero, or the best constant."""
-    n_outputs, given = objective.n_outputs, params.base_score
-    if dataset.init_score is not None:
-        if given is not None:
-            raise ParameterError(f"base_score={given!r}: the Dataset has an init_score already")
-        return np.zeros(n_outputs)
-    if given is not None:
-        if len(given) not in (1, n_outputs):
-            raise ParameterError(
-                f"base_score={given!r}: {len(given)} values for {n_outputs} outputs"
-            )
-        found = np.array([objective.link.score(value) for value in given])
-        return np.broadcast_to(found, (n_outputs,)).copy()
-    if not params.boost_from_average:
-        return np.zeros(n_outputs)
-    assert dataset.label is not None
-    return objective.base_scores(dataset.label, weight, comm)
-
-
-def start_scores(
-    backend: Backend, base_score: F64, n_rows: int, init_score: F64 | None = None
-) -> Any:
-    """(n_outputs, n_rows) on the backend: each output's base score, or the rows' own."""
-    shape = (len(base_score), n_rows)
-    if init_score is None:
-        return backend.upload(np.broadcast_to(base_score[:, None], shape))
-    given = init_score[:, None].T if init_score.ndim == 1 else init_score.T
-    if given.shape != shape:
-        raise DataError(
-            f"init_score: has {given.shape[0]} values per row, the model {shape[0]} outputs"
-        )
-    return backend.upload(np.array(given, order="C"))
 
 
 def bin_training_set(

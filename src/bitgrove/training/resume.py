@@ -16,7 +16,7 @@ from bitgrove.machine.files import PathLike
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.params import model_params
-from bitgrove.training.continuing import shared_model
+from bitgrove.training.starting import shared_model
 
 if TYPE_CHECKING:
     from bitgrove.training.booster import Booster
@@ -47,7 +47,7 @@ def _check_fits(checkpoint: Model, booster: Booster) -> None:
     if checkpoint.feature_names != booster.dataset.feature_names:
         raise DataError("resume_from: the checkpoint has other features than the training set")
     if checkpoint.record is not None:
-        for part in checkpoint.record.differences(booster.record):
+        for part in checkpoint.record.differences(booster.record.result()):
             raise everywhere(
                 DataError,
                 f"resume_from: the checkpoint was trained on other {part.replace('_', ' ')}; "

@@ -116,10 +116,10 @@ def train(
         state = _run(booster, evaluator, asked.callbacks, grown, deadline)
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
-        info.seconds["bin"] = binned - started - info.seconds["fingerprint"]
-        info.seconds.update(_stages(binned, evaluator))
+        stages = _stages(binned, evaluator)
         booster.guards.finish(info.rounding_noise)
         model = booster.model(state.best_iteration)
+        info.seconds = {"bin": binned - started, "fingerprint": booster.record.seconds, **stages}
         check_same_model(comm, model)
         _say_what_was_trained(booster, model)
         return model

@@ -176,6 +176,17 @@ def test_training_goes_on_from_their_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(longer[:5].predict(X), booster.predict(X))
 
 
+def test_their_training_goes_on_from_our_file(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    fitted = bg.BitGroveRegressor(n_estimators=3).fit(X, X[:, 0])
+    fitted.export(tmp_path / "model.txt")
+    data = lightgbm.Dataset(X, X[:, 0])
+    longer = lightgbm.train({"verbose": -1}, data, 10, init_model=tmp_path / "model.txt")
+    assert longer.num_trees() == 1 + 3 + 10  # the base score is a tree there
+    start, end = (np.mean((p - X[:, 0]) ** 2) for p in (fitted.predict(X), longer.predict(X)))
+    assert end < 0.5 * start
+
+
 @pytest.mark.parametrize(
     ("params", "reason"),
     [

@@ -202,6 +202,17 @@ def test_training_goes_on_from_their_file(tmp_path: Path) -> None:
     assert longer.n_iterations == 25 and end < 0.5 * start
 
 
+def test_their_training_goes_on_from_our_file(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    fitted = bg.BitGroveRegressor(n_estimators=3).fit(X, X[:, 0])
+    fitted.export(tmp_path / "model.ubj")
+    rows = xgboost.DMatrix(X, X[:, 0])
+    longer = xgboost.train({"nthread": 1}, rows, 5, xgb_model=str(tmp_path / "model.ubj"))
+    assert longer.num_boosted_rounds() == 1 + 3 + 5  # the base score is an iteration there
+    start, end = (np.mean((p - X[:, 0]) ** 2) for p in (fitted.predict(X), longer.predict(rows)))
+    assert end < 0.5 * start
+
+
 @pytest.mark.parametrize(
     ("params", "reason"),
     [({"objective": "binary:hinge"}, "binary:hinge"), ({"booster": "gblinear"}, "gblinear")],

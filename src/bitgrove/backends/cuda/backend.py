@@ -56,6 +56,7 @@ _MOST_BINS = 257  # of a feature, as the histogram pool counts them
 
 
 class CudaBackend:
+    leaves_host_idle = True
     frontier = CoreFrontier
 
     def __init__(self, params: TrainParams) -> None:

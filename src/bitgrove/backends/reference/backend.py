@@ -43,6 +43,7 @@ _NEAREST = 0x8000000080000000  # noise of one half, for both halves
 
 class ReferenceBackend:
     name = "reference"
+    leaves_host_idle = False
     pool_mb = 1024
     frontier = BestFirst
 

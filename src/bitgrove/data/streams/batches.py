@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from bitgrove.data.categories import CategoryChoice
+from bitgrove.data.device_tables import on_host
 from bitgrove.data.tables import Columns, collected, column_names, name_difference, to_columns
 from bitgrove.errors import DataError, DataTypeError
 
@@ -82,7 +83,10 @@ class Batches:
             if both := sorted(named.keys() & parts.keys()):
                 raise DataError(f"{both[0]} is named as a column and came with the batch, too")
             parts = {**parts, **named}
-        return Batch(number, to_columns(X, self._choice, self._given_names), parts)
+        table = to_columns(X, self._choice, self._given_names)
+        # A batch on a GPU is binned on the host like all others.
+        table = table._replace(values=[on_host(column) for column in table.values])
+        return Batch(number, table, parts)
 
     def _check_columns(self, table: Columns) -> None:
         if self.n_features is None:

@@ -37,20 +37,16 @@ function drawThresholds({ outputs, classes }) {
 }
 
 function thresholdFigure(output) {
-  const { threshold, positive, negative, classes } = output;
+  const { steps, positive, negative, classes } = output;
+  const last = steps[0].length - 1;
   const place = h("div", { class: "outcome", "aria-live": "polite" });
-  const nearest = (wanted) => {
-    let found = -1;
-    threshold.forEach((value, i) => { if (value >= wanted) found = i; });
-    return found;
-  };
-  const slider = h("input", { type: "range", min: 0, max: 1, step: 0.005, value: 0.5, input: () => show() });
+  const slider = h("input", { type: "range", min: 0, max: last, step: 1, value: last / 2, input: () => show() });
   const shown = h("output", {});
   function show() {
-    const i = nearest(Number(slider.value));
-    const tp = i < 0 ? 0 : output.true[i], fp = i < 0 ? 0 : output.false[i];
+    const at = Number(slider.value), tp = steps[0][at], fp = steps[1][at];
     const fn = positive - tp, tn = negative - fp;
-    shown.textContent = Number(slider.value).toFixed(3);
+    shown.textContent = (at / last).toFixed(3);
+    slider.setAttribute("aria-valuetext", shown.textContent);
     const cell = (kind, count, whole, text) => h("td", { class: kind }, h("b", {}, number(count, 6)), h("span", {}, `${percent(whole ? count / whole : 0)} of them`), h("span", {}, text));
     const facts = [["precision", tp + fp ? tp / (tp + fp) : null], ["recall", positive ? tp / positive : null],
       ["F1", tp ? (2 * tp) / (2 * tp + fp + fn) : 0], ["accuracy", (tp + tn) / (positive + negative)]];

@@ -11,6 +11,7 @@ from bitgrove.report.sections.base import Section
 from bitgrove.report.subject import Subject
 
 _MOST_POINTS, _MOST_OUTPUTS = 250, 12
+_N_STEPS = 200  # of the threshold that a reader moves, from 0 to 1: counted exactly
 
 
 class Thresholds(Section):
@@ -39,6 +40,8 @@ def _curve(label: F64, prediction: F64, weight: F64) -> dict[str, Any]:
     order = np.argsort(-prediction, kind="stable")
     p, hit, w = prediction[order], label[order] > 0, weight[order]
     true, false = np.cumsum(w * hit), np.cumsum(w * ~hit)
+    n_above = np.searchsorted(-p, -np.arange(_N_STEPS + 1) / _N_STEPS, side="right")
+    steps = [np.append(0.0, sums)[n_above] for sums in (true, false)]
     last = np.flatnonzero(np.append(p[1:] != p[:-1], True))  # of each step of equal predictions
     p, true, false = p[last], true[last], false[last]
     # Evenly along the curve, not along the thresholds: steep parts keep their points.
@@ -50,6 +53,7 @@ def _curve(label: F64, prediction: F64, weight: F64) -> dict[str, Any]:
         "threshold": shorts(p[at]),
         "true": shorts(true[at], 7),
         "false": shorts(false[at], 7),
+        "steps": [shorts(sums, 7) for sums in steps],
         "positive": short(true[-1], 7),
         "negative": short(false[-1], 7),
         "auc": short(_area(false, true) / (true[-1] * false[-1])) if true[-1] * false[-1] else None,

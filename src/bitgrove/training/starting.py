@@ -1,8 +1,9 @@
-"""Training that goes on from a finished model.
+"""Where a training starts: at a constant, at the rows' own scores, or from a finished model.
 
-Receives what the user gave as init_model; returns the same Model on all ranks, checked against the
-training, and the scores that it gives to rows. Its trees stay as they are, in front of the new
-ones. Scores are sums over a row's leaves in the order of the trees: the same bits everywhere.
+Owns the scores before the first tree. Receives what the user gave as init_model; returns the same
+Model on all ranks, checked against the training, and the scores that it gives to rows. Its trees
+stay as they are, in front of the new ones. Scores are sums over a row's leaves in the order of the
+trees: the same bits everywhere.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.backends import Backend
 from bitgrove.data.device_tables import on_host
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.distributed.comm import Comm
@@ -23,9 +25,12 @@ from bitgrove.model.exchange import import_model
 from bitgrove.model.model import Model
 from bitgrove.model.predict import predict_scores
 
+F64 = NDArray[np.float64]
+
 if TYPE_CHECKING:
     from bitgrove.data.dataset import Dataset
     from bitgrove.objectives import Objective
+    from bitgrove.params import TrainParams
 
 
 def shared_model(given: Model | PathLike | None, comm: Comm, what: str) -> Model | None:
@@ -83,3 +88,44 @@ def column_scores(model: Model, columns: Sequence[Any], n_jobs: int | None) -> N
     rows = np.stack([on_host(column) for column in columns], axis=1)
     found = predict_scores(model.forest, rows, model.base_score, model.n_iterations, n_jobs)
     return np.ascontiguousarray(found.T)
+
+
+def base_scores(
+    params: TrainParams,
+    objective: Objective,
+    dataset: Dataset,
+    weight: NDArray[np.float32] | None,
+    comm: Comm,
+) -> F64:
+    """Where the score of each output starts: as given, zero, or the best constant."""
+    n_outputs, given = objective.n_outputs, params.base_score
+    if dataset.init_score is not None:
+        if given is not None:
+            raise ParameterError(f"base_score={given!r}: the Dataset has an init_score already")
+        return np.zeros(n_outputs)
+    if given is not None:
+        if len(given) not in (1, n_outputs):
+            raise ParameterError(
+                f"base_score={given!r}: {len(given)} values for {n_outputs} outputs"
+            )
+        found = np.array([objective.link.score(value) for value in given])
+        return np.broadcast_to(found, (n_outputs,)).copy()
+    if not params.boost_from_average:
+        return np.zeros(n_outputs)
+    assert dataset.label is not None
+    return objective.base_scores(dataset.label, weight, comm)
+
+
+def start_scores(
+    backend: Backend, base_score: F64, n_rows: int, init_score: F64 | None = None
+) -> Any:
+    """(n_outputs, n_rows) on the backend: each output's base score, or the rows' own."""
+    shape = (len(base_score), n_rows)
+    if init_score is None:
+        return backend.upload(np.broadcast_to(base_score[:, None], shape))
+    given = init_score[:, None].T if init_score.ndim == 1 else init_score.T
+    if given.shape != shape:
+        raise DataError(
+            f"init_score: has {given.shape[0]} values per row, the model {shape[0]} outputs"
+        )
+    return backend.upload(np.array(given, order="C"))
