@@ -135,7 +135,7 @@ def _recount(rng: np.random.Generator, header: dict[str, Any], payload: bytearra
     except (TypeError, KeyError, AttributeError):
         return  # the categories are not what they were
     header.update(counts)
-    if 0 <= size < 10**6:
+    if type(size) is int and 0 <= size < 10**6:
         payload[:] = payload[:size] + bytes(max(0, size - len(payload)))
 
 
