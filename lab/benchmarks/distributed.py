@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from lab import benchmarks
-from lab.benchmarks.shaped_network import COUNTER, address, inside, mpi_ranks, network
+from lab.benchmarks.network.shaped_network import COUNTER, address, inside, mpi_ranks, network
 from lab.internals import gather_facts
 from lab.reporting import markdown_table, write_json
 

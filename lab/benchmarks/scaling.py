@@ -35,7 +35,7 @@ import numpy as np
 import bitgrove as bg
 from bitgrove.distributed import CountingComm, mpi
 from lab import benchmarks
-from lab.benchmarks.shaped_network import address, inside, mpi_ranks, network
+from lab.benchmarks.network.shaped_network import address, inside, mpi_ranks, network
 from lab.datasets import paper_like
 from lab.internals import bins_of, gather_facts
 from lab.reporting import machine, markdown_table, write_json

@@ -71,8 +71,11 @@ CLASSES = ["--label", "kind", "--objective", "multiclass", "--ignore", "grade,qu
 QUERIES = ["--label", "grade", "--objective", "lambdarank", "--group", "query", "--ignore", "kind"]
 
 
-@pytest.mark.parametrize("task", [CLASSES, QUERIES])
-@pytest.mark.parametrize(("data", "n_ranks"), [("part-*.parquet", 3), ("whole.parquet", 4)])
+@pytest.mark.parametrize(
+    ("task", "data", "n_ranks"),
+    [(CLASSES, "part-*.parquet", 3), (QUERIES, "whole.parquet", 4)],
+    ids=["classes", "queries"],
+)
 def test_the_command_line_over_ranks(
     task: list[str], data: str, n_ranks: int, files: Path, tmp_path: Path
 ) -> None:

@@ -17,9 +17,9 @@ from cases import CASES, Case
 
 DIGESTS = Path(__file__).parents[1] / "golden" / "digests.json"
 # What every place shares: exp, log and the hash of rows, whose NumPy twins
-# tests/arithmetic/test_exact_math.py compares bit for bit, and the planner of widths, which the
-# oracle is given and does not look at.
-SHARED = {"best_simd", "exp", "log", "sigmoid", "select_rows", "WidthLimits"}
+# tests/arithmetic/test_exact_math.py compares bit for bit, the planner of widths, which the
+# oracle is given and does not look at, and what fingerprints are made of, which no tree sees.
+SHARED = {"best_simd", "exp", "log", "sigmoid", "select_rows", "WidthLimits", "CanonicalRows"}
 
 
 def forbid(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

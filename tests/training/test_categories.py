@@ -305,8 +305,10 @@ def test_checkpoints_go_on(model: bg.Model) -> None:
 def test_a_dataset_is_binned_once(model: bg.Model) -> None:
     dataset = bg.Dataset(FRAME.drop(columns="user"), Y)
     first = bg.train(PARAMS, dataset)
-    assert len(dataset.binned) == 1
+    kept = dict(dataset.binned)
+    assert len(kept) == 2  # the bins, and the fingerprint of the rows
     assert bg.train(PARAMS, dataset).digest() == first.digest()
+    assert all(dataset.binned[key] is kept[key] for key in kept)
 
 
 def test_only_missing_and_only_one_level() -> None:

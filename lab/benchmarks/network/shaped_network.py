@@ -91,7 +91,7 @@ def _start_switch(n: int, gbit: float | None, delay: float) -> subprocess.Popen[
     command = [
         sys.executable,
         "-m",
-        "lab.benchmarks.delayed_switch",
+        "lab.benchmarks.network.delayed_switch",
         str(delay),
         str(gbit or 0),
         *names,

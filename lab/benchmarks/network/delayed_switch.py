@@ -1,6 +1,6 @@
 """A switch in user space: every frame comes out a fixed time after it went in, at the link's rate.
 
-    python -m lab.benchmarks.delayed_switch DELAY_SECONDS GBIT NAMESPACE...   # GBIT 0: no limit
+    python -m lab.benchmarks.network.delayed_switch SECONDS GBIT NAMESPACE...  # GBIT 0: no limit
 
 For kernels without tc's netem. Makes a TAP interface eth0 in each of the namespaces, whose last
 byte of the hardware address is its number, says "ready" and forwards until it is ended. What goes
