@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,15 @@ def case(request: pytest.FixtureRequest) -> Case:
     """Each training case in turn."""
     make: Callable[[], Case] = CASES[request.param]
     return make()
+
+
+@pytest.fixture
+def solo_digest(request: pytest.FixtureRequest, case: Case) -> str:
+    """The committed digest of the case: tests/golden proves that training alone gives it."""
+    digests: dict[str, str] = json.loads(
+        (Path(__file__).parent / "golden/digests.json").read_text()
+    )
+    return digests[request.node.callspec.params["case"]]
 
 
 @pytest.fixture

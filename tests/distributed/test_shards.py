@@ -14,10 +14,9 @@ from cases import CASES, Case
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
-def test_digests_equal_solo(case: Case, n_ranks: int) -> None:
-    digest = case.train().digest()
+def test_digests_equal_solo(case: Case, solo_digest: str, n_ranks: int) -> None:
     models = case.train_on_shards(n_ranks, n_jobs=1)
-    assert [model.digest() for model in models] == [digest] * n_ranks
+    assert [model.digest() for model in models] == [solo_digest] * n_ranks
 
 
 @pytest.mark.parametrize("name", ["binary 3 bits nearest", "ranking", "regression weighted"])
