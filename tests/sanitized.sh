@@ -15,9 +15,10 @@ cp -r src/bitgrove "$build/package/"
 rm -f "$build"/package/bitgrove/_core*.so
 cp "$build"/_core*.so "$build/package/bitgrove/"
 short=$(echo "$kind" | cut -c1)
-library=$("${CXX:-c++}" -print-file-name="lib${short}san.so")
+# The C++ library beside it: exceptions of the core are thrown through the sanitizer.
+library="$("${CXX:-c++}" -print-file-name="lib${short}san.so") $("${CXX:-c++}" -print-file-name=libstdc++.so)"
 # The address space of a process under TSan may not be laid out at random.
-LD_PRELOAD=$library PYTHONPATH=$build/package PYTHONMALLOC=malloc \
+LD_PRELOAD="$library" PYTHONPATH=$build/package PYTHONMALLOC=malloc \
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
   TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
-  setarch "$(uname -m)" -R "$python" -m pytest -p no:cacheprovider "$@"
+  setarch "$(uname -m)" -R "$python" -m pytest -p no:cacheprovider --capture=sys "$@"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "layouts.h"
 
@@ -15,14 +16,16 @@ constexpr int lanes_of = 64 / sizeof(Int);
 // out[i] = before + in[0] + ... + in[i] for one vector of lanes; returns the last.
 template <class Int>
 BG_FN Int scan_lanes(const Int* in, Int before, Int* out) {
-  for (int i = 0; i < lanes_of<Int>; ++i) out[i] = before += in[i];
-  return before;
+  auto sum = static_cast<std::make_unsigned_t<Int>>(before);
+  for (int i = 0; i < lanes_of<Int>; ++i) out[i] = static_cast<Int>(sum += in[i]);
+  return static_cast<Int>(sum);
 }
 
 #else  // vectors with shuffles of GCC
 
+// Unsigned: lanes behind the last bin hold anything, and their sums, which nobody reads, may wrap.
 template <class Int>
-using Lanes __attribute__((vector_size(64))) = Int;
+using Lanes __attribute__((vector_size(64))) = std::make_unsigned_t<Int>;
 
 // x[i] += x[i - Shift], then the same with twice the shift: each lane gets the sum up to itself.
 template <class Int, int Shift = 1>
@@ -41,9 +44,9 @@ BG_FN Int scan_lanes(const Int* in, Int before, Int* out) {
   Lanes<Int> x;
   std::memcpy(&x, in, sizeof x);
   add_lower_lanes<Int>(x);
-  x += before;
+  x += static_cast<std::make_unsigned_t<Int>>(before);
   std::memcpy(out, &x, sizeof x);
-  return x[lanes_of<Int> - 1];
+  return static_cast<Int>(x[lanes_of<Int> - 1]);
 }
 
 #endif
