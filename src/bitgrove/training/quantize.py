@@ -31,7 +31,7 @@ _USUAL_TAIL = 10.0
 # slower: taken where two bytes would be this many times too few. Sooner if the tail is of weights:
 # rows of little weight are no noise, and are most of what a model is asked for.
 _MOST_LEVELS, _WIDE_LEVELS = (127, 254), (2**15 - 1, 2**16 - 2)
-_TOO_FEW, _TOO_FEW_OF_WEIGHTS = 8, 2
+_TOO_FEW, _TOO_FEW_OF_WEIGHTS = 8, 4
 _INFINITY_BITS = 0x7F800000
 _HALF_STEP = 1 << (MAGNITUDE_SHIFT - 1)
 _AS_BITS, _AS_FLOATS = struct.Struct("=4I"), struct.Struct("=4f")  # of two sides
