@@ -28,6 +28,7 @@ from bitgrove.params import (
     resolve,
 )
 from bitgrove.params.parameter import Parameter
+from bitgrove.params.reasons import REASONS
 from bitgrove.params.reference_page import linked, render_markdown
 
 DOCS_PAGE = Path(__file__).parents[2] / "docs" / "parameters.md"
@@ -277,6 +278,13 @@ def test_every_parameter_is_documented_once() -> None:
         assert f"default: `{p.default!r}`" in section
         assert all(f"`{alias}`" in section for alias in p.aliases)
         assert p.doc.endswith(".")
+
+
+def test_every_default_that_decides_something_has_its_reason() -> None:
+    decides = {p.name for p in PARAMETERS if p.default is not None and p.default is not False}
+    assert decides <= set(REASONS) <= set(BY_NAME)
+    for name, reason in REASONS.items():
+        assert reason.endswith(".") and linked(reason) in render_markdown(), name
 
 
 def test_the_committed_page_is_current() -> None:

@@ -6,6 +6,7 @@ import re
 
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.params.parameter import Parameter
+from bitgrove.params.reasons import REASONS
 from bitgrove.params.table import PARAMETERS
 
 
@@ -36,7 +37,8 @@ def linked(words: str) -> str:
 
 
 def _facts(p: Parameter) -> list[str]:
-    facts = [f"- default: `{p.default!r}`", f"- allowed: {p.allowed}"]
+    reason = linked(f". {REASONS[p.name]}") if p.name in REASONS else ""
+    facts = [f"- default: `{p.default!r}`{reason}", f"- allowed: {p.allowed}"]
     spellings = [f"`{k}` = `{v}`" for k, v in p.synonyms.items() if isinstance(k, str)]
     if spellings:
         facts.append(f"- other spellings: {', '.join(spellings)}")
