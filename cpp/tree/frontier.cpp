@@ -128,6 +128,11 @@ std::vector<Division> Frontier::divisions(const int64_t* missing_bin) const {
   return plan;
 }
 
+std::vector<int> Frontier::next_slots() const {
+  const size_t n_slots = std::min(batch_.size(), free_.size());
+  return {free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(n_slots)};
+}
+
 bool Frontier::searchable(const FrontierNode& node) const {
   const bool too_deep = rules_.max_depth > 0 && node.depth >= rules_.max_depth;
   return !too_deep &&

@@ -65,6 +65,9 @@ class Frontier {
   const std::vector<int>& next_batch(double alpha);
   // How to divide the nodes of the batch; missing_bin: of every feature.
   std::vector<Division> divisions(const int64_t* missing_bin) const;
+  // Where the smaller child of each node of the batch will be built, if its parent still has a
+  // histogram and slots are free; none is in use now.
+  std::vector<int> next_slots() const;
   // The rows gone left of each node of the batch: on this rank and on all.
   void divide(const RowCounts* local_left, const RowCounts* all_left);
   // Fills the next plan of at most n_slots / 2 pairs; false when every child is known.
