@@ -13,15 +13,6 @@ namespace {
 constexpr int TOTAL_WIDTHS[] = {16, 32, 64};
 constexpr int LOCAL_WIDTHS[] = {8, 16, 32, 64};
 
-// A node waiting in the replay; of equal gains the one that became known first goes first.
-struct Waiting {
-  double gain;
-  int order, node;
-  bool operator<(const Waiting& other) const {
-    return gain != other.gain ? gain < other.gain : order > other.order;
-  }
-};
-
 }  // namespace
 
 int WidthLimits::total_width(int64_t n_rows) const {
@@ -67,23 +58,24 @@ void Frontier::start(int64_t grad, int64_t hess, RowCounts all, RowCounts local)
   if (searchable(nodes_[0])) pairs_.push_back({-1, 0, -1});
 }
 
+// Goes on from where the last replay met a node without known children.
 void Frontier::replay() {
-  taken_.clear();
   pending_.clear();
-  std::vector<Waiting> heap;
-  int order = 0;
+  taken_.resize(settled_.n_taken);
+  std::vector<Waiting> heap = settled_.heap;
+  int n_pushed = settled_.n_pushed;
   const auto push = [&](int node) {
     if (!(nodes_[node].split.gain > 0.0)) return;
-    heap.push_back({nodes_[node].split.gain, order++, node});
+    heap.push_back({nodes_[node].split.gain, n_pushed++, node});
     std::push_heap(heap.begin(), heap.end());
   };
-  push(0);
+  if (n_pushed == 0) push(0);
   while (!heap.empty() && static_cast<int64_t>(taken_.size()) < rules_.num_leaves - 1) {
+    const int node = heap.front().node, child = nodes_[node].first_child;
+    if (child < 0 && pending_.empty()) settled_ = {heap, taken_.size(), n_pushed};
     std::pop_heap(heap.begin(), heap.end());
-    const int node = heap.back().node;
     heap.pop_back();
     taken_.push_back(node);
-    const int child = nodes_[node].first_child;
     if (child < 0) {
       pending_.push_back(node);
     } else {
@@ -134,6 +126,11 @@ std::vector<Division> Frontier::divisions(const int64_t* missing_bin) const {
                     split.left_bins});
   }
   return plan;
+}
+
+std::vector<int> Frontier::next_slots() const {
+  const size_t n_slots = std::min(batch_.size(), free_.size());
+  return {free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(n_slots)};
 }
 
 bool Frontier::searchable(const FrontierNode& node) const {

@@ -65,6 +65,9 @@ class Frontier {
   const std::vector<int>& next_batch(double alpha);
   // How to divide the nodes of the batch; missing_bin: of every feature.
   std::vector<Division> divisions(const int64_t* missing_bin) const;
+  // Where the smaller child of each node of the batch will be built, if its parent still has a
+  // histogram and slots are free; none is in use now.
+  std::vector<int> next_slots() const;
   // The rows gone left of each node of the batch: on this rank and on all.
   void divide(const RowCounts* local_left, const RowCounts* all_left);
   // Fills the next plan of at most n_slots / 2 pairs; false when every child is known.
@@ -81,6 +84,20 @@ class Frontier {
   size_t n_searched() const { return searched_.size(); }
 
  private:
+  // A node waiting in the replay; of equal gains the one that became known first goes first.
+  struct Waiting {
+    double gain;
+    int order, node;
+    bool operator<(const Waiting& other) const {
+      return gain != other.gain ? gain < other.gain : order > other.order;
+    }
+  };
+  // The replay up to the first node whose children are not known: it stays as it is.
+  struct Settled {
+    std::vector<Waiting> heap;
+    size_t n_taken = 0;
+    int n_pushed = 0;
+  };
   // Both children of a node; or a node alone, without a parent: the root, or one whose bounds
   // moved.
   struct Pair {
@@ -106,6 +123,7 @@ class Frontier {
   std::optional<NodeRules> node_rules_;
   std::vector<FrontierNode> nodes_;
   std::vector<int> free_, batch_, taken_, pending_, searched_, temporary_;
+  Settled settled_;
   std::vector<Pair> pairs_;
   size_t next_pair_ = 0;
   int n_rounds_ = 0;
