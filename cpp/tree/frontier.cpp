@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "tree/splits.h"
 
@@ -12,6 +13,15 @@ namespace {
 
 constexpr int TOTAL_WIDTHS[] = {16, 32, 64};
 constexpr int LOCAL_WIDTHS[] = {8, 16, 32, 64};
+
+// A node waiting in the replay; of equal gains the one that became known first goes first.
+struct Waiting {
+  double gain;
+  int order, node;
+  bool operator<(const Waiting& other) const {
+    return gain != other.gain ? gain < other.gain : order > other.order;
+  }
+};
 
 }  // namespace
 
@@ -44,8 +54,8 @@ Frontier::Frontier(int n_slots, GrowthRules rules, WidthLimits widths,
 
 int Frontier::add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
                         int64_t hess) {
-  FrontierNode node{begin, local, all,     depth, grad, hess, widths_.total_width(all.active),
-                    -1,    -1,    NO_SPLIT};
+  FrontierNode node{begin, local, all,      depth,   grad, hess, widths_.total_width(all.active),
+                    -1,    -1,    NO_SPLIT, INFINITY};
   nodes_.push_back(node);
   return static_cast<int>(nodes_.size()) - 1;
 }
@@ -58,24 +68,23 @@ void Frontier::start(int64_t grad, int64_t hess, RowCounts all, RowCounts local)
   if (searchable(nodes_[0])) pairs_.push_back({-1, 0, -1});
 }
 
-// Goes on from where the last replay met a node without known children.
 void Frontier::replay() {
+  taken_.clear();
   pending_.clear();
-  taken_.resize(settled_.n_taken);
-  std::vector<Waiting> heap = settled_.heap;
-  int n_pushed = settled_.n_pushed;
+  std::vector<Waiting> heap;
+  int order = 0;
   const auto push = [&](int node) {
     if (!(nodes_[node].split.gain > 0.0)) return;
-    heap.push_back({nodes_[node].split.gain, n_pushed++, node});
+    heap.push_back({nodes_[node].split.gain, order++, node});
     std::push_heap(heap.begin(), heap.end());
   };
-  if (n_pushed == 0) push(0);
+  push(0);
   while (!heap.empty() && static_cast<int64_t>(taken_.size()) < rules_.num_leaves - 1) {
-    const int node = heap.front().node, child = nodes_[node].first_child;
-    if (child < 0 && pending_.empty()) settled_ = {heap, taken_.size(), n_pushed};
     std::pop_heap(heap.begin(), heap.end());
+    const int node = heap.back().node;
     heap.pop_back();
     taken_.push_back(node);
+    const int child = nodes_[node].first_child;
     if (child < 0) {
       pending_.push_back(node);
     } else {
@@ -86,6 +95,33 @@ void Frontier::replay() {
   // Nodes that no leaf was left for: later replays know more gains, never fewer, and leave them
   // too.
   for (const Waiting& left_over : heap) release(left_over.node);
+}
+
+// What a replay would take and has no children yet, without its order. Best-first growth takes all
+// nodes of a larger least gain before any of a smaller one: while one is left, an ancestor or
+// itself is waiting with a gain above all that the others must pass. Only a tie where leaves run
+// out needs the replay; and the end, for the order.
+void Frontier::choose_pending() {
+  const auto by_least_gain = [&](int a, int b) {
+    const double of_a = nodes_[a].least_gain, of_b = nodes_[b].least_gain;
+    return of_a != of_b ? of_a > of_b : a < b;
+  };
+  const auto n_most = static_cast<size_t>(rules_.num_leaves - 1);
+  if (known_.size() > n_most) {
+    const auto first_left = known_.begin() + static_cast<std::ptrdiff_t>(n_most);
+    std::nth_element(known_.begin(), first_left, known_.end(), by_least_gain);
+    const double least_gain = nodes_[*first_left].least_gain;
+    if (std::any_of(known_.begin(), first_left,
+                    [&](int id) { return nodes_[id].least_gain == least_gain; }))
+      return replay();
+    std::for_each(first_left, known_.end(), [&](int id) { release(id); });
+    known_.resize(n_most);
+  }
+  pending_.clear();
+  std::copy_if(known_.begin(), known_.end(), std::back_inserter(pending_),
+               [&](int id) { return nodes_[id].first_child < 0; });
+  if (pending_.empty()) return replay();
+  std::sort(pending_.begin(), pending_.end(), by_least_gain);
 }
 
 // Where splits move the bounds of other leaves: the best one, of equals the one that is known
@@ -109,7 +145,7 @@ const std::vector<int>& Frontier::next_batch(double alpha) {
   if (node_rules_ && node_rules_->moves_bounds())
     take_best_leaf();
   else
-    replay();
+    choose_pending();
   const auto n_batch = static_cast<size_t>(std::ceil(alpha * static_cast<double>(pending_.size())));
   batch_.assign(pending_.begin(), pending_.begin() + std::min(n_batch, pending_.size()));
   return batch_;
@@ -151,6 +187,7 @@ void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
     const int right = add_child(middle, node.local - local_left[i], node.all - all_left[i], depth,
                                 node.grad - split.left_grad, node.hess - split.left_hess);
     nodes_[batch_[i]].first_child = left;
+    nodes_[left].least_gain = nodes_[right].least_gain = node.least_gain;
     const auto sums = [&](int id) {
       return NodeSums{nodes_[id].grad, nodes_[id].hess, nodes_[id].all.both()};
     };
@@ -254,8 +291,13 @@ bool Frontier::next_search(SearchPlan& plan) {
 
 void Frontier::record(const SplitInfo* found) {
   for (size_t i = 0; i < searched_.size(); ++i) {
-    nodes_[searched_[i]].split = found[i];
-    if (!(found[i].gain > 0.0)) release(searched_[i]);
+    FrontierNode& node = nodes_[searched_[i]];
+    node.split = found[i];
+    node.least_gain = std::min(node.least_gain, found[i].gain);
+    if (found[i].gain > 0.0)
+      known_.push_back(searched_[i]);
+    else
+      release(searched_[i]);
   }
   for (int node : temporary_) release(node);
   temporary_.clear();

@@ -45,6 +45,7 @@ struct FrontierNode {
   int slot = -1;
   int first_child = -1;  // the right child follows the left one
   SplitInfo split;
+  double least_gain;  // on the way from the root to this node's split; it decides when it is taken
 };
 
 // One batch of histograms: what to build, what to subtract then, which nodes to search.
@@ -61,7 +62,7 @@ class Frontier {
   Frontier(int n_slots, GrowthRules rules, WidthLimits widths, std::optional<NodeRules> node_rules);
 
   void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
-  // Nodes to divide next: the first ceil(alpha * pending) of the replay; empty when done.
+  // Nodes to divide next: the first ceil(alpha * pending) by least gain; empty when done.
   const std::vector<int>& next_batch(double alpha);
   // How to divide the nodes of the batch; missing_bin: of every feature.
   std::vector<Division> divisions(const int64_t* missing_bin) const;
@@ -84,20 +85,6 @@ class Frontier {
   size_t n_searched() const { return searched_.size(); }
 
  private:
-  // A node waiting in the replay; of equal gains the one that became known first goes first.
-  struct Waiting {
-    double gain;
-    int order, node;
-    bool operator<(const Waiting& other) const {
-      return gain != other.gain ? gain < other.gain : order > other.order;
-    }
-  };
-  // The replay up to the first node whose children are not known: it stays as it is.
-  struct Settled {
-    std::vector<Waiting> heap;
-    size_t n_taken = 0;
-    int n_pushed = 0;
-  };
   // Both children of a node; or a node alone, without a parent: the root, or one whose bounds
   // moved.
   struct Pair {
@@ -105,6 +92,7 @@ class Frontier {
   };
 
   void replay();
+  void choose_pending();
   void take_best_leaf();
   bool searchable(const FrontierNode& node) const;
   int add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
@@ -123,7 +111,7 @@ class Frontier {
   std::optional<NodeRules> node_rules_;
   std::vector<FrontierNode> nodes_;
   std::vector<int> free_, batch_, taken_, pending_, searched_, temporary_;
-  Settled settled_;
+  std::vector<int> known_;  // nodes with a split that may still be taken
   std::vector<Pair> pairs_;
   size_t next_pair_ = 0;
   int n_rounds_ = 0;
