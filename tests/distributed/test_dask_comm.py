@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -162,3 +163,26 @@ def test_a_cancelled_training_ends(client: Client) -> None:
         time.sleep(0.1)
     assert ENDED == ["the training was cancelled"]
     client.run(end_training, "lonely")
+
+
+def test_a_worker_that_answers_nothing_is_not_waited_for(client: Client) -> None:
+    """As one that is stopped: its machine takes the connection, it never says a word."""
+
+    def rank_task(addresses: list[str]) -> float:
+        started = time.monotonic()
+        with (
+            pytest.raises(RankFailure, match=r"rank 1: no word from it for 0.5 s"),
+            DaskComm("silent", 0, addresses, 0.5),
+        ):
+            pass
+        return time.monotonic() - started
+
+    own = min(client.scheduler_info()["workers"])
+    scheme = own.partition("://")[0]
+    if scheme == "inproc":
+        pytest.skip("has no connections")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = f"{scheme}://127.0.0.1:{server.getsockname()[1]}"
+        waited = client.submit(rank_task, [own, silent], workers=[own], pure=False).result(30)
+    client.run(end_training, "silent")
+    assert waited < 20
