@@ -12,6 +12,7 @@ import pytest
 from distributed import Client, Security, wait
 
 from bitgrove.distributed.dask.comm import DaskComm, end_training, open_post_office
+from bitgrove.distributed.dask.training import _workers
 from bitgrove.errors import RankFailure, TrainingError
 from dask_cases import cluster_of
 
@@ -186,3 +187,15 @@ def test_a_worker_that_answers_nothing_is_not_waited_for(client: Client) -> None
         waited = client.submit(rank_task, [own, silent], workers=[own], pure=False).result(30)
     client.run(end_training, "silent")
     assert waited < 20
+
+
+def test_workers_are_there_while_the_client_counts_them(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every two seconds a client keeps a description of the cluster that names no worker."""
+
+    async def only_totals(n_workers: int = 0) -> None:
+        client._scheduler_identity = {"workers": {}}  # type: ignore[assignment]
+
+    monkeypatch.setattr(client, "_update_scheduler_info", only_totals)
+    assert len(_workers(client)) == 3

@@ -94,7 +94,9 @@ def client(how: dict[str, Any]) -> None:
     with Client(how["scheduler"], timeout=60) as client:
         client.wait_for_workers(N_RANKS, timeout=60)
         workers = client.scheduler_info(n_workers=-1)["workers"]
-        if how["deed"] != "nothing":
+        if how["deed"] == "nothing":
+            client.run(uproot)
+        else:
             for place, worker in workers.items():
                 mine = how if str(worker["name"]) == str(VICTIM) else None
                 client.run(plant, mine, workers=[place])

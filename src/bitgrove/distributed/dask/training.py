@@ -84,10 +84,11 @@ def train_on_workers(client: Client, job: Job, tables: Sequence[Sequence[Part]])
         with _progress(client, training, job.params):
             model, info = _watch(client, ranks, addresses, timeout)
     finally:
-        client.cancel(ranks, force=True)
-        alive = _workers(client)
-        left = [address for address in addresses if address in alive]
-        _ask(client, partial(end_training, training), left, _GOODBYE)
+        if _is_connected(client):  # else Dask would wait for the scheduler to come back
+            client.cancel(ranks, force=True)
+            alive = _workers(client)
+            left = [address for address in addresses if address in alive]
+            _ask(client, partial(end_training, training), left, _GOODBYE)
     model.info = info
     return model
 
@@ -194,7 +195,11 @@ def _watch(client: Client, ranks: list[Future], addresses: list[str], timeout: f
         except asyncio.TimeoutError:
             heartbeats.check()
         except CancelledError:
-            raise TrainingError("the training was cancelled, or the scheduler is gone") from None
+            if _is_connected(client):
+                raise TrainingError("the training was cancelled") from None
+            raise TrainingError(
+                "the connection to the scheduler broke: it died or is out of reach"
+            ) from None
         if any(rank.status not in ("pending", "finished") for rank in running):
             _raise_failure(_ended(client, ranks, addresses), addresses)
         running = [rank for rank in running if rank.status == "pending"]
@@ -255,9 +260,17 @@ def _raise_failure(errors: dict[int, Any], addresses: Sequence[str]) -> NoReturn
     raise TrainingError("the training was cancelled")
 
 
+def _is_connected(client: Client) -> bool:
+    return bool(client.status == "running")
+
+
 def _workers(client: Client) -> dict[str, Any]:
-    """What the scheduler knows of each worker that is there."""
-    return dict(client.scheduler_info(n_workers=-1)["workers"])
+    """What the scheduler knows of each worker that is there.
+
+    Not by client.scheduler_info(): what it returns may be overwritten meanwhile, by the same
+    without workers, and each of them would seem to have died.
+    """
+    return dict(client.sync(client.scheduler.identity, n_workers=-1)["workers"])
 
 
 def _open_post_offices(client: Client, addresses: Sequence[str], timeout: float) -> None:
