@@ -59,7 +59,7 @@ class Outcome:
 
 _ENDED = f"rank {VICTIM}: .*no word from it"
 MPI = [
-    *(Case("MPI", "killed", when, f"{_ENDED}|terminated", SILENT)
+    *(Case("MPI", "killed", when, f"{_ENDED}|RANK {VICTIM} PID", SILENT)
       for when in ("first", "binning", "trees", "last")),
     *(Case("MPI", "stopped", when, _ENDED, SILENT)
       for when in ("first", "binning", "trees", "last")),

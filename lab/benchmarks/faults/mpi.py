@@ -100,10 +100,8 @@ def run(case: Case) -> Outcome:
     others = [report for r, report in reports.items() if r != VICTIM]
     spoke = [report for report in others if "kind" in report]
     if not spoke:  # the launcher was faster
-        line = next(
-            (line.strip() for line in said.splitlines() if "terminated" in line), said[-200:]
-        )
-        return Outcome("(launcher)", line, ended - started)
+        named = [line.strip("= ") for line in said.splitlines() if " PID " in line]
+        return Outcome("(the launcher)", " ".join(named) or said[-200:], ended - started)
     seconds = max(report["at"] for report in spoke) - started
     if all(report.get("kind") == "model" for report in reports.values()):
         same = {report["message"] for report in reports.values()} == {solo}

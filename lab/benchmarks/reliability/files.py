@@ -77,7 +77,8 @@ def run(library: Library, n_places: int) -> list[dict[str, Any]]:
             made = attempt(lambda path=path: _make(library, path), 120.0)  # type: ignore[misc]
             assert made.kind == "done", made
             whole = path.read_bytes()
-            scores = attempt(lambda path=path: _look(library, path)).value  # type: ignore[misc]
+            good = attempt(lambda path=path: _look(library, path))  # type: ignore[misc]
+            assert good.kind == "done", good
             seals: dict[str, Callable[[bytes], bytes]] = {"": bytes}
             if library.package == "bitgrove":
                 seals[", sealed"] = sealed
@@ -86,7 +87,7 @@ def run(library: Library, n_places: int) -> list[dict[str, Any]]:
                 for _, data in _cases(whole, n_places):
                     path.write_bytes(seal(data))
                     outcome = attempt(lambda path=path: _look(library, path))  # type: ignore[misc]
-                    counts[_classified(outcome, scores)] += 1
+                    counts[_classified(outcome, good.value)] += 1
                 found.append({"format": ending + how, "bytes": len(whole), **counts})
     return found
 
