@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan test-allocation fuzz fuzz-train soak-kill lint unit docs site notebooks wheel paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan test-allocation fuzz fuzz-train soak soak-kill faults reliability lint unit docs site notebooks wheel paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -57,11 +57,26 @@ fuzz: $(STAMP)
 fuzz-train: $(STAMP)
 	$(FUZZ) train
 
-# Trainings that are killed at random moments and go on from their checkpoints, alone and as three MPI ranks.
+# Trainings that are killed at random moments and go on from their checkpoints: alone, as three MPI ranks, on Dask.
 RUNS ?= 50
 soak-kill: $(STAMP)
-	$(BIN)/python tests/fuzz/kills.py --runs $(RUNS)
-	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python tests/fuzz/kills.py --runs $(RUNS) --ranks 3
+	$(BIN)/python tests/soak/kills.py --runs $(RUNS)
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python tests/soak/kills.py --runs $(RUNS) --ranks 3
+	$(BIN)/python tests/soak/kills.py --runs $(RUNS) --dask
+
+# Trains, saves, loads, predicts, explains, exports and streams at random; digests are checked, memory must be flat.
+soak: SECONDS = 1200
+soak: $(STAMP)
+	$(BIN)/python tests/soak/cycles.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+# One rank of MPI or Dask fails in every way: a table of what the others say, and how soon. Root has namespaces, too.
+faults: $(STAMP)
+	$(BIN)/python -m lab bench faults
+
+# The same damaged files, wrong inputs, kills and Ctrl-C for bitgrove and the libraries beside it.
+reliability: $(STAMP)
+	$(BIN)/pip install --quiet -e '.[peers]'
+	$(BIN)/python -m lab bench reliability $(ARGS)
 
 docs: $(STAMP)
 	$(BIN)/python -m bitgrove.params > docs/parameters.md
