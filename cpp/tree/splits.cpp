@@ -19,7 +19,7 @@
 namespace bitgrove {
 namespace {
 
-constexpr int FEATURE_BLOCK = 16;
+constexpr int FEATURE_BLOCK = 16, MANY_FEATURES = 4096;
 constexpr int LANES = 8;
 constexpr int64_t TASKS_PER_THREAD = 8;  // some 3 us each
 constexpr double NO_GAIN = NO_SPLIT.gain;
@@ -311,12 +311,22 @@ __attribute__((noinline)) void search_levels(const Node& node, const SplitFeatur
   }
 }
 
+// Whether a side of every split lacks hessian: the one without the bin that most rows are in.
+template <class Layout>
+BG_FN bool is_too_rare(const Node& node, const SplitFeatures& features, int f) {
+  if (!features.implied || features.implied[f] < 0) return false;
+  const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot);
+  return node.hess - static_cast<double>(Layout::hess(bins[features.implied[f]])) < node.min_hess;
+}
+
 // The best split among the features [begin, end), each half of whose sums fits Sums.
 template <class Layout, class Sums, class Gain>
 void search_all(const Node& node, const SplitFeatures& features, int begin, int end,
                 const Gain& gain, SplitInfo& best) {
   for (int f = begin; f < end; ++f)
-    if (node.allowed[f] && features.categorical[f])
+    if (is_too_rare<Layout>(node, features, f))
+      continue;
+    else if (node.allowed[f] && features.categorical[f])
       search_levels<Layout>(node, features, f, gain.of_feature(f), best);
     else if (node.allowed[f])
       search_feature<Layout, Sums>(node, features, f, gain.of_feature(f), best);
@@ -361,13 +371,16 @@ std::vector<SplitInfo> find_splits(std::span<const SearchNode> searched, const P
     nodes.push_back(make_node(searched[i], pool.slot(searched[i].slot, n_bins, searched[i].width),
                               features.allowed + i * features.allowed_stride, rules.gain));
   const auto n_nodes = static_cast<int64_t>(nodes.size());
-  const int64_t n_blocks = blocks_of(features.last - features.first, FEATURE_BLOCK);
+  const int n_features = features.last - features.first;
+  // Wide tables are sparse: most features are passed over.
+  const int block = FEATURE_BLOCK * std::max(1, n_features / MANY_FEATURES);
+  const int64_t n_blocks = blocks_of(n_features, block);
   std::vector<SplitInfo> found(n_nodes * n_blocks);
   parallel_tasks(
       n_nodes * n_blocks, n_threads,
       [&](int64_t task) {
-        const int begin = features.first + static_cast<int>(task % n_blocks) * FEATURE_BLOCK;
-        const int end = std::min(begin + FEATURE_BLOCK, features.last);
+        const int begin = features.first + static_cast<int>(task % n_blocks) * block;
+        const int end = std::min(begin + block, features.last);
         found[task] =
             search_block(nodes[task / n_blocks], features, begin, end, rules, packed, simd);
       },
