@@ -31,6 +31,7 @@ NB_MODULE(_core, m) {
   init_walk(m);
   init_forest(m);
   init_predict(m);
+  init_predict_sparse(m);
   init_shap_forest(m);
   init_shap(m);
   init_interventional(m);

@@ -53,6 +53,7 @@ void init_leaves(nb::module_& m);
 void init_walk(nb::module_& m);
 void init_forest(nb::module_& m);
 void init_predict(nb::module_& m);
+void init_predict_sparse(nb::module_& m);
 void init_shap_forest(nb::module_& m);
 void init_shap(nb::module_& m);
 void init_interventional(nb::module_& m);

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <limits>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/key_sort.h"
 #include "data/columns.h"
 #include "sparse/sparse_table.h"
 
@@ -178,15 +178,15 @@ nb::bytes canonical_block(const SparseTable& table, int64_t first, int64_t n) {
   std::vector<uint8_t> out;
   {
     nb::gil_scoped_release release;
-    std::vector<StoredValue> stored;
+    std::vector<StoredValue> stored, other;
     for (int64_t i = 0; i < n; ++i)
       for (int64_t k = table.begin(first + i), end = table.end(first + i); k < end; ++k)
         if (table.value(k) != 0.0)
           stored.push_back({static_cast<uint32_t>(table.index(k)), static_cast<uint16_t>(i),
                             canonical(table.value(k))});
-    std::sort(stored.begin(), stored.end(), [](const StoredValue& a, const StoredValue& b) {
-      return std::pair(a.column, a.place) < std::pair(b.column, b.place);
-    });
+    other.resize(stored.size());
+    sort_keys(stored.data(), other.data(), static_cast<int64_t>(stored.size()),
+              [](const StoredValue& v) { return uint64_t{v.column} << 16 | v.place; });
     std::vector<uint16_t> places;
     std::vector<double> values;
     for (size_t begin = 0, end; begin < stored.size(); begin = end) {

@@ -156,6 +156,10 @@ void SparseBins::prepare(std::span<const int64_t> bin_offset, int n_threads) {
     renumber(bin_offset, n_threads);
   count_postings(n_threads);
   write_postings(n_threads);
+  implied_beside_.assign(n_bins(), 0);
+  for (const int32_t f : features_)
+    std::fill(implied_beside_.begin() + offset_[f], implied_beside_.begin() + offset_[f + 1],
+              static_cast<uint32_t>(implied_[f]));
 }
 
 // Other ranks have missing values where this one has none.

@@ -47,6 +47,8 @@ class SparseBins {
   int64_t offset(int64_t feature) const { return offset_[feature]; }
   int64_t implied(int64_t feature) const { return implied_[feature]; }
   const int64_t* all_implied() const { return implied_.data(); }
+  // By position: that of the implied bin of the same feature; once prepared.
+  const uint32_t* implied_beside() const { return implied_beside_.data(); }
   int64_t values_of(int64_t feature) const { return n_values_of_[feature]; }
 
   const int64_t* row_begin(int64_t row) const { return row_begin_.data() + row; }
@@ -84,6 +86,7 @@ class SparseBins {
 
   std::vector<int64_t> offset_, implied_, n_values_of_, row_begin_, posting_begin_;
   std::vector<int32_t> features_;
+  std::vector<uint32_t> implied_beside_;
   std::unique_ptr<uint32_t[]> positions_;
   std::unique_ptr<uint8_t[]> postings_;
 };

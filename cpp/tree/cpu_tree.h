@@ -9,6 +9,7 @@
 #include "tree/frontier.h"
 #include "tree/histogram.h"
 #include "tree/partition.h"
+#include "tree/sparse_histogram.h"
 #include "tree/splits.h"
 
 namespace bitgrove {
@@ -46,7 +47,10 @@ struct CpuTree {
   }
   std::vector<SplitInfo> search(const SearchPlan& plan) const {
     build(plan.builds);
-    subtract(plan.subtractions, all_bins());
+    if (source.sparse)
+      subtract_sparse(plan.subtractions, plan.builds, pool, source, n_threads, simd);
+    else
+      subtract(plan.subtractions, all_bins());
     return find(plan.nodes, 0, features.n_features, plan.allowed);
   }
   std::vector<RowCounts> divide(std::span<const Division> divisions) const {

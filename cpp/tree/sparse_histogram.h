@@ -11,4 +11,9 @@ namespace bitgrove {
 void build_sparse(std::span<const Build> plan, const PoolView& pool, const HistogramSource& source,
                   int n_threads);
 
+// As subtract_histograms, of all bins. Where a build has few values, they are taken from its
+// parent's slot one by one, instead of slot from slot. builds: those that filled the built slots.
+void subtract_sparse(std::span<const Subtraction> plan, std::span<const Build> builds,
+                     const PoolView& pool, const HistogramSource& source, int n_threads, Simd simd);
+
 }  // namespace bitgrove

@@ -29,11 +29,11 @@ from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
 from bitgrove.backends.panel import HostPanel
 from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges, whole_bins
-from bitgrove.data.binned.sparse import bin_sparse
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
-from bitgrove.data.sparse import table_of
+from bitgrove.data.sparse.bins import bin_sparse
+from bitgrove.data.sparse.tables import table_of
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level

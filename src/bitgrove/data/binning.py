@@ -21,8 +21,8 @@ from bitgrove import _core
 from bitgrove.arithmetic.exact_math import hash_key
 from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.data.sparse import SparseColumn, table_of
-from bitgrove.data.sparse_edges import sparse_edges
+from bitgrove.data.sparse.edges import sparse_edges
+from bitgrove.data.sparse.tables import SparseColumn, table_of
 from bitgrove.distributed.comm import Comm, feature_block
 from bitgrove.errors import BitgroveWarning, DataError
 from bitgrove.machine.threads import resolve_threads
@@ -156,7 +156,7 @@ def sample_limit(sample_rows: int, n_total: int) -> int | None:
 
 
 def fit_edges(
-    columns: Sequence[NDArray[Any]],
+    columns: Sequence[Any],
     find_edges: FindEdges,
     params: TrainParams,
     runs: RowRuns,

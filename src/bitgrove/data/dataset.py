@@ -23,7 +23,13 @@ from bitgrove.data.given_values import (
     checked_weight,
 )
 from bitgrove.data.levels import Codes, Levels, missing_code, recoded, union
-from bitgrove.data.sparse import SparseColumn, join_columns, table_of, take_columns
+from bitgrove.data.sparse.tables import (
+    SparseColumn,
+    dense_columns,
+    join_columns,
+    table_of,
+    take_columns,
+)
 from bitgrove.data.tables import (
     MAX_ROWS,
     Column,
@@ -266,7 +272,8 @@ class Dataset:
 
     def kind_of_rows(self) -> str:
         """In which form the rows are there, for other ranks to compare."""
-        return "rows in memory"
+        n_sparse = sum(isinstance(column, SparseColumn) for column in self.columns)
+        return "rows in memory" + (f", {n_sparse} columns of them sparse" if n_sparse else "")
 
     def fingerprint(self, runs: RowRuns, comm: Comm, n_threads: int) -> str:
         """Of the values of the rows of all ranks."""
@@ -294,7 +301,9 @@ class Dataset:
         from bitgrove.data.binned.dataset import BinnedDataset
         from bitgrove.data.binned.tables import as_bins
 
-        return BinnedDataset(as_bins(self.as_columns(), edges, n_jobs), edges)
+        table = self.as_columns()
+        table = table._replace(values=list(dense_columns(table.values)))
+        return BinnedDataset(as_bins(table, edges, n_jobs), edges)
 
     def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
         """The columns that a model's trees see, as values or as the bins of a training set."""

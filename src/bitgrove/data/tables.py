@@ -18,7 +18,13 @@ from bitgrove.data.categories import BY_TYPE, CategoryChoice
 from bitgrove.data.device_tables import beside, device_table, is_on_gpu, on_host
 from bitgrove.data.given_values import as_array, as_numbers
 from bitgrove.data.levels import Coded, Levels, is_category_type, read_levels
-from bitgrove.data.sparse import SparseColumn, SparseTable, dense_column, is_sparse, sparse_series
+from bitgrove.data.sparse.tables import (
+    SparseColumn,
+    SparseTable,
+    dense_column,
+    is_sparse,
+    sparse_series,
+)
 from bitgrove.errors import DataError, DataTypeError, Problems
 
 Column = NDArray[Any]
@@ -76,6 +82,9 @@ def to_columns(
     levels: dict[int, Levels] = {}
     problems = Problems()
     for f, column in enumerate(series):
+        if isinstance(column, SparseColumn) and f not in listed:
+            columns.append(column)
+            continue
         own = called if names is None else names
         name = own[f] if own is not None and f < len(own) else f"f{f}"
         by_type = choice.by_type and names is not None and is_category_type(column)
@@ -94,8 +103,6 @@ def to_columns(
 
 def _is_ready(column: Any, names: list[str] | None) -> bool:
     """Columns of frames are converted one by one; those of arrays were, unless they hold text."""
-    if isinstance(column, SparseColumn):
-        return True
     return names is None and column.dtype in (np.float32, np.float64)
 
 

@@ -3,8 +3,8 @@
 Owns RowHasher. Receives columns with the ids of their rows, in any number of parts, on any rank;
 returns one fingerprint on all ranks. A block of consecutive ids is hashed in the canonical form of
 cpp/data/canonical.cpp; the digests of all blocks, in their order, are hashed once more. Cutting a
-table, storing it in another type or sparsely, or using more threads changes nothing. It is defined in
-docs/verification.md.
+table, storing it in another type or sparsely, or using more threads changes nothing. It is defined
+in docs/verification.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bitgrove import _core
 from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.levels import Levels
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.data.sparse import SparseTable, row_parts, table_of
+from bitgrove.data.sparse.tables import SparseTable, row_parts, table_of
 from bitgrove.distributed.comm import Comm
 from bitgrove.machine.threads import map_in_threads
 
@@ -163,12 +163,12 @@ def _filled(part: Part, rows: slice, first_id: int) -> F64:
     """What is not zero in some rows: (n, 3) of row id, column, value."""
     if isinstance(part, SparseTable):
         taken = part.matrix[rows].tocoo()
-        where, values = (taken.row, taken.col), taken.data.astype(np.float64)
+        places, numbers, values = taken.row, taken.col, taken.data.astype(np.float64)
     else:
         table = np.stack([column[rows].astype(np.float64) for column in part], axis=1)
-        where = np.nonzero(table)
-        values = table[where]
-    return np.stack([where[0].astype(np.float64) + first_id, where[1], values], axis=1)
+        places, numbers = np.nonzero(table)
+        values = table[places, numbers]
+    return np.stack([places.astype(np.float64) + first_id, numbers, values], axis=1)
 
 
 def _table_digest(table: SparseTable, first: int, n: int) -> bytes:

@@ -32,10 +32,10 @@ from bitgrove.backends.cuda.panel import CudaPanel
 from bitgrove.backends.cuda.transfer import Sender
 from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
 from bitgrove.backends.losses import LossPart, loss_parts
-from bitgrove.data.binned.sparse import with_dense_bins
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
+from bitgrove.data.sparse.bins import with_dense_bins
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import (
     MAGNITUDE_BUCKETS,

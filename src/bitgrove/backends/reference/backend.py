@@ -29,7 +29,7 @@ from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, Ref
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.data.sampling import KeepRule, Sample
-from bitgrove.data.sparse import dense_columns
+from bitgrove.data.sparse.tables import dense_columns
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS, records
 from bitgrove.model.tree import Tree
@@ -49,7 +49,7 @@ class ReferenceBackend:
     frontier = BestFirst
 
     def send_columns(self, columns: Sequence[Any]) -> Sequence[Array]:
-        return dense_columns(columns, 'device="reference"')
+        return dense_columns(columns)
 
     def find_edges(
         self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int

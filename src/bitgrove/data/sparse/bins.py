@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.data.binned.host import BinWriter, empty_bins
 from bitgrove.data.binning import BinMapper
-from bitgrove.data.sparse import SparseColumn, table_of
-from bitgrove.errors import HostMemoryError
-from bitgrove.machine.memory import free_memory
+from bitgrove.data.sparse.tables import SparseColumn, require_room, table_of
 
 I32 = NDArray[np.int32]
 # A column of a training set takes two bytes per row, a value in lists about six; and additions into
@@ -69,13 +67,7 @@ def with_dense_bins(columns: Sequence[Any], mapper: BinMapper, n_threads: int) -
     table = table_of(columns)
     if table is None:
         return columns
-    needed, free = table.n_rows * len(columns), free_memory()
-    if free is not None and needed > free:
-        raise HostMemoryError(
-            f"this device needs the bins of a sparse table as dense columns: {table.n_rows} rows "
-            f"of {len(columns)} features are {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are "
-            'left; device="cpu" keeps it sparse'
-        )
+    require_room(table.n_rows, len(columns), 1)
     only = [i for i, column in enumerate(columns) if isinstance(column, SparseColumn)]
     binned = bin_sparse([columns[i] for i in only], mapper.part(only), n_threads, share=0.0)
     found = list(columns)

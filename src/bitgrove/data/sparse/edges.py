@@ -7,13 +7,14 @@ have as dense ones. Values travel column by column: each rank cuts some of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.data.sparse import SparseTable
+from bitgrove.data.sparse.tables import SparseTable
 from bitgrove.distributed.comm import Comm, feature_block
 
 F64 = NDArray[np.float64]
@@ -58,7 +59,7 @@ def _parts(counts: I64) -> list[tuple[int, int]]:
     n_parts = int(ends[-1]) // _PART_VALUES + 1
     cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_parts) // n_parts)
     borders = np.unique(np.concatenate([[0], cuts, [len(counts)]])).tolist()
-    return list(zip(borders[:-1], borders[1:], strict=True))
+    return list(pairwise(borders))
 
 
 def _shared(part: Values, n_rows: int, max_bin: int, n_threads: int, comm: Comm) -> list[F64]:

@@ -49,6 +49,13 @@ class SparseTable:
         return SparseTable(matrix)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_columns
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    @property
     def by_rows(self) -> bool:
         return str(self.matrix.format) == "csr"
 
@@ -77,6 +84,11 @@ class SparseTable:
         """All rows of one column."""
         return np.asarray(self.matrix[:, [j]].toarray()[:, 0])
 
+    def dense(self, order: str = "C") -> Array:
+        """As an array; HostMemoryError if there is no room for it."""
+        require_room(self.n_rows, self.n_columns, self.dtype.itemsize)
+        return np.asarray(self.matrix.toarray(order=order))
+
     def take(self, rows: Any) -> SparseTable:
         """The listed rows, or a slice of them."""
         return SparseTable.of(self.matrix[rows])
@@ -85,7 +97,10 @@ class SparseTable:
         """The rows [begin, end) stored by rows, with the first of each part; as they are if they
         are so already."""
         if self.by_rows:
-            yield begin, (self if (begin, end) == (0, self.n_rows) else self.take(slice(begin, end)))
+            yield (
+                begin,
+                (self if (begin, end) == (0, self.n_rows) else self.take(slice(begin, end))),
+            )
             return
         per_row = max(1, self.n_values // max(1, self.n_rows))
         step = max(1, _PART_VALUES // per_row)
@@ -131,19 +146,23 @@ def dense_column(column: Any) -> Any:
     return np.asarray(column) if isinstance(column, SparseColumn) else column
 
 
-def dense_columns(columns: Sequence[Any], what: str) -> Sequence[Any]:
-    """All columns as arrays, for those who need them so; what: who asks."""
+def require_room(n_rows: int, n_columns: int, itemsize: int) -> None:
+    """HostMemoryError if a sparse table cannot be held as a dense one."""
+    needed, free = n_rows * n_columns * itemsize, free_memory()
+    if free is not None and needed > free:
+        raise HostMemoryError(
+            f"this needs a sparse table as a dense one: {n_rows} rows of {n_columns} features are "
+            f"{needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are left. Training and predictions "
+            'on device="cpu" keep it sparse; other answers can be had for some rows at a time'
+        )
+
+
+def dense_columns(columns: Sequence[Any]) -> Sequence[Any]:
+    """All columns as arrays, for those who need them so."""
     table = table_of(columns)
     if table is None:
         return columns
-    needed, free = table.n_rows * len(columns) * table.dtype.itemsize, free_memory()
-    if free is not None and needed > free:
-        raise HostMemoryError(
-            f"{what} needs this sparse table as a dense one: {table.n_rows} rows of {len(columns)} "
-            f"features are {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are left; "
-            'device="cpu" keeps it sparse'
-        )
-    whole = table.matrix.toarray(order="F")
+    whole = table.dense("F")
     return [whole[:, c.index] if isinstance(c, SparseColumn) else c for c in columns]
 
 
@@ -151,7 +170,9 @@ def _renewed(columns: Sequence[Any], table: SparseTable | None, others: Sequence
     """Columns of the new table in place of the old one's; others stand where they stood."""
     left = iter(others)
     return [
-        SparseColumn(cast(SparseTable, table), c.index) if isinstance(c, SparseColumn) else next(left)
+        SparseColumn(cast(SparseTable, table), c.index)
+        if isinstance(c, SparseColumn)
+        else next(left)
         for c in columns
     ]
 
@@ -169,7 +190,7 @@ def join_columns(parts: Sequence[Sequence[Any]]) -> list[Any]:
         return list(parts[0])
     tables = [table_of(columns) for columns in parts]
     if any(table is None for table in tables):
-        parts = [dense_columns(columns, "a table that is sparse in some parts") for columns in parts]
+        parts = [dense_columns(columns) for columns in parts]
         return [np.concatenate(same) for same in zip(*parts, strict=True)]
     from scipy import sparse
 
@@ -195,6 +216,17 @@ def row_parts(columns: Sequence[Any], begin: int, end: int) -> Iterator[tuple[in
         yield first, _with_others(columns, part, first, np.array(own))
 
 
+def rows_of(columns: Sequence[Any]) -> SparseTable:
+    """All columns as one table stored by rows."""
+    from scipy import sparse
+
+    parts = [part for _, part in row_parts(columns, 0, len(columns[0]))]
+    if len(parts) == 1:
+        return parts[0]
+    none = sparse.csr_array((0, len(columns)))
+    return SparseTable.of(sparse.vstack([none, *(part.matrix for part in parts)], format="csr"))
+
+
 def _with_others(
     columns: Sequence[Any], part: SparseTable, first: int, own: NDArray[np.int64]
 ) -> SparseTable:
@@ -202,7 +234,8 @@ def _with_others(
     from scipy import sparse
 
     there, here = np.flatnonzero(own >= 0), np.flatnonzero(own < 0)
-    given = [on_host(columns[f])[first : first + part.n_rows].astype(np.float64) for f in here]
+    rows = slice(first, first + part.n_rows)
+    given = [on_host(columns[f])[rows].astype(np.float64) for f in here.tolist()]
     others = np.stack(given, axis=1) if given else np.zeros((part.n_rows, 0))
     both = sparse.hstack([part.matrix[:, own[there]], sparse.csr_array(others)], format="csr")
     order = np.empty(len(columns), dtype=np.int64)
