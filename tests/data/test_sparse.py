@@ -143,7 +143,7 @@ def test_ranks_with_shards_of_both_kinds(n_ranks: int) -> None:
 
 def test_voting_ranks() -> None:
     X = rows_of(300, 20, seed=6)
-    y, params = label_of(X), {**PARAMS, "distributed": "voting", "voting_top_k": 3, "n_jobs": 1}
+    y, params = label_of(X), {**PARAMS, "distributed": "voting", "top_k": 3, "n_jobs": 1}
 
     def rank(comm: Any, form: Any) -> str:
         rows = slice(150 * comm.rank, 150 * comm.rank + 150)
@@ -226,7 +226,7 @@ def test_a_table_that_is_too_large_as_a_dense_one() -> None:
     table = sparse.csr_array((np.ones(200_000, np.float32), indices.ravel(), pointers),
                              shape=(20_000, 200_000))  # fmt: skip
     y = (indices[:, 0] < 7).astype(float)
-    model = bg.train({"objective": "binary", "n_estimators": 2, "num_leaves": 10},
+    model = bg.train({"objective": "binary", "n_estimators": 2, "learning_rate": 1.0},
                      bg.Dataset(table, y))  # fmt: skip
     assert ((model.predict(table) > 0.5) == (y > 0.5)).mean() > 0.9
     with pytest.raises(HostMemoryError, match="20000 rows of 2000000 features are 160 GB"):
@@ -237,9 +237,9 @@ def test_bad_tables() -> None:
     X = sparse.csr_array(rows_of(20, 4))
     for wrong, match in [
         (X.astype(complex), "Complex"),
-        (sparse.csr_array((5, 0)), "0 feature"),
+        (sparse.csr_array((5, 0)), r"0 feature\(s\)"),
     ]:
-        with pytest.raises(DataError, match=match):
+        with pytest.raises(ValueError, match=match):
             bg.Dataset(wrong)
     model = bg.train(PARAMS, bg.Dataset(X, np.arange(20.0)))
     with pytest.raises(DataError, match="X has 3 features, but the model expects 4"):
