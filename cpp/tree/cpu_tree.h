@@ -6,10 +6,10 @@
 
 #include "common/plan_checks.h"
 #include "gain.h"
+#include "sparse/sparse_histogram.h"
 #include "tree/frontier.h"
 #include "tree/histogram.h"
 #include "tree/partition.h"
-#include "tree/sparse_histogram.h"
 #include "tree/splits.h"
 
 namespace bitgrove {

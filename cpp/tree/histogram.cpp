@@ -17,7 +17,7 @@
 #include "common/parallel.h"
 #include "common/plan_checks.h"
 #include "common/widths.h"
-#include "tree/sparse_histogram.h"
+#include "sparse/sparse_histogram.h"
 
 namespace bitgrove {
 namespace {

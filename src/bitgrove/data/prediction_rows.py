@@ -14,12 +14,13 @@ import numpy as np
 from bitgrove.data.categories import CategoryChoice
 from bitgrove.data.device_tables import device_table, is_on_gpu
 from bitgrove.data.encoder import Encoder
-from bitgrove.data.sparse.tables import SparseTable, rows_of, table_of
+from bitgrove.data.sparse.tables import SparseTable, is_sparse, rows_of, table_of
 from bitgrove.data.tables import (
     collected,
     column_names,
     default_names,
     name_difference,
+    sparse_rows,
     to_columns,
 )
 from bitgrove.errors import DataError
@@ -46,6 +47,8 @@ def rows_for_prediction(
     elif encoder is None and _is_table(X):
         table = np.ascontiguousarray(X)
         table = table if table.flags.aligned else table.copy()  # a view of raw bytes
+    elif encoder is None and is_sparse(X):
+        table = sparse_rows(X)
     else:
         table = _encoded(X, feature_names, encoder or Encoder(n_features))
     n_expected = n_features if encoder is None else encoder.n_columns

@@ -130,10 +130,25 @@ def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> list[A
     return _array_columns(table)
 
 
-def _array_columns(table: Any) -> list[Column]:
+def sparse_rows(X: Any) -> SparseTable:
+    """A SciPy matrix or array, stored by rows."""
+    table = SparseTable.of(_checked_array(X))
+    return table if table.by_rows else SparseTable(table.matrix.tocsr())
+
+
+def _array_columns(given: Any) -> list[Column]:
+    table = _checked_array(given)
+    if is_sparse(table):
+        return SparseTable.of(table).columns()
+    table = np.require(table, requirements="A")  # a view of raw bytes may lie anywhere
+    return [table[:, feature] for feature in range(table.shape[1])]
+
+
+def _checked_array(table: Any) -> Any:
+    """Of float32 or float64, sparse or not."""
     from sklearn.utils.validation import check_array  # importing it takes longer than all else
 
-    table = check_array(
+    return check_array(
         as_numbers("X", table),
         accept_sparse=["csr", "csc"],
         dtype=[np.float64, np.float32],
@@ -142,10 +157,6 @@ def _array_columns(table: Any) -> list[Column]:
         estimator="bitgrove",
         input_name="X",
     )
-    if is_sparse(table):
-        return SparseTable.of(table).columns()
-    table = np.require(table, requirements="A")  # a view of raw bytes may lie anywhere
-    return [table[:, feature] for feature in range(table.shape[1])]
 
 
 def _frame_columns(X: Any, names: list[str]) -> list[Any]:

@@ -1,7 +1,7 @@
 // See sparse_histogram.h. A thread adds the values of some rows directly into a slot, or into
 // memory of its own as large as one where several share a node: bins are too many for narrow
 // blocks.
-#include "tree/sparse_histogram.h"
+#include "sparse/sparse_histogram.h"
 
 #include <algorithm>
 #include <memory>
