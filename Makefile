@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan fuzz fuzz-train soak-kill lint unit docs site notebooks wheel paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan test-allocation fuzz fuzz-train soak-kill lint unit docs site notebooks wheel paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -36,12 +36,23 @@ test-asan: $(STAMP)
 test-tsan: $(STAMP)
 	tests/sanitized.sh thread $(BIN)/python $(SANITIZED) $(ARGS)
 
+# Every allocation of the core fails once, in training, binning, prediction, explanation and between ranks.
+ALLOCATING := bin train train_threads train_features train_ranking predict explain ranks
+test-allocation: $(STAMP)
+	mkdir -p build
+	$${CXX:-c++} -std=c++20 -O1 -fPIC -shared -o build/failing_new.so tests/allocation/failing_new.cpp
+	for work in $(ALLOCATING); do \
+	  LD_PRELOAD=$(abspath build/failing_new.so) $(BIN)/python tests/allocation/walk.py $$work > build/allocation.log || \
+	    { tail -n 1 build/allocation.log; exit 1; }; \
+	  tail -n 1 build/allocation.log; \
+	done
+
 # Random files, messages and tables, and random trainings on reference, CPU and ranks; SECONDS=600, SEED=the time. What
 # is found is printed with the command that repeats it.
 SECONDS ?= 600
 FUZZ = PYTHONPATH=tests:tests/model:tests/backends:tests/cli $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 fuzz: $(STAMP)
-	$(FUZZ) models messages tables
+	$(FUZZ) models bins imports messages forests tables
 
 fuzz-train: $(STAMP)
 	$(FUZZ) train

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -30,6 +31,7 @@ int try_threads(int n) {
         ended.wait(lock, [&] { return is_over; });
       });
   } catch (const std::system_error&) {  // no more than these
+  } catch (const std::bad_alloc&) {     // nor memory for more; those made must end first
   }
   {
     const std::lock_guard lock(mutex);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <type_traits>
 #if defined(__SANITIZE_THREAD__)
 #include <thread>
 #include <vector>
@@ -57,44 +58,51 @@ class Region {
   std::exception_ptr error_;
 };
 
-// Calls work(is_caller) on n_threads threads, of which the calling one is one.
+// Calls work(member) on n_threads threads; member 0 is the one that called.
 template <class Work>
 void run_team(int n_threads, Work&& work) {
 #if defined(__SANITIZE_THREAD__)
   // ThreadSanitizer does not see the barriers of libgomp, and would report what they order.
   std::vector<std::thread> others;
-  for (int i = 1; i < n_threads; ++i) others.emplace_back([&] { work(false); });
-  work(true);
+  for (int i = 1; i < n_threads; ++i) others.emplace_back([&, i] { work(i); });
+  work(0);
   for (std::thread& thread : others) thread.join();
 #else
 #pragma omp parallel num_threads(n_threads)
-  work(omp_get_thread_num() == 0);
+  work(omp_get_thread_num());
 #endif
 }
 
-// Calls work(task) for every task in [0, n_tasks), on one thread if there are fewer than two
-// times `tasks_per_thread`: waking threads takes as long as some amount of work. Otherwise on all:
-// when a region asks for fewer threads than the last one, libgomp ends the others for good, and
-// the next region pays for making them again. What a task throws is thrown here, after the region.
+// Calls work(task), or work(task, member) with the number of the thread that does it, for every
+// task in [0, n_tasks), on one thread if there are fewer than two times `tasks_per_thread`: waking
+// threads takes as long as some amount of work. Otherwise on all: when a region asks for fewer
+// threads than the last one, libgomp ends the others for good, and the next region pays for making
+// them again. What a task throws is thrown here, after the region.
 template <class Work>
 void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_per_thread = 1) {
+  const auto run = [&](int64_t task, int member) {
+    if constexpr (std::is_invocable_v<Work, int64_t, int>)
+      work(task, member);
+    else
+      work(task);
+  };
   Region region;
   n_threads = n_tasks < 2 * tasks_per_thread ? 1 : threads_granted(n_threads);
   if (n_threads <= 1) {
     for (int64_t task = 0; task < n_tasks; ++task) {
       if (task % TASKS_PER_LOOK == 0) region.look_for_signals();
-      work(task);
+      run(task, 0);
     }
     return;
   }
   std::atomic<int64_t> next{0};
-  run_team(n_threads, [&](bool is_caller) {
+  run_team(n_threads, [&](int member) {
     region.run([&] {
       int64_t n_taken = 0;
       for (int64_t task;
            region.goes_on() && (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) {
-        if (is_caller && n_taken++ % TASKS_PER_LOOK == 0) region.look_for_signals();
-        work(task);
+        if (member == 0 && n_taken++ % TASKS_PER_LOOK == 0) region.look_for_signals();
+        run(task, member);
       }
     });
   });
