@@ -39,6 +39,8 @@ class SparseBins {
   int64_t n_bins() const { return offset_.back(); }
   int64_t n_values() const { return row_begin_.back(); }
   int64_t n_bytes() const;
+  // About so many, and at least one.
+  int64_t values_per_row() const { return n_rows() ? n_values() / n_rows() + 1 : 1; }
   bool is_prepared() const { return !posting_begin_.empty(); }
   // The features whose values are in the lists, in order.
   const std::vector<int32_t>& features() const { return features_; }

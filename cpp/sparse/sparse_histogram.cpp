@@ -28,7 +28,7 @@ constexpr int64_t BINS_PER_VALUE = 4, BINS_PER_FEATURE_SEEN = 2;
 int64_t values_in(std::span<const Build> builds, const SparseBins& bins) {
   int64_t n_rows = 0;
   for (const Build& build : builds) n_rows += build.end - build.begin;
-  return n_rows * (bins.n_values() / std::max<int64_t>(bins.n_rows(), 1) + 1);
+  return n_rows * bins.values_per_row();
 }
 
 // Whether going through the build's values and all features takes less than going through all bins.

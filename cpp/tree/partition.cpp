@@ -290,7 +290,7 @@ class Movers {
     implied_left_ = left(static_cast<int>(bins_.implied(step.feature) - offset_));
     const int64_t n_rows = step.end - step.begin;
     // The lists of the node's rows, or all rows of the feature: whichever are fewer values.
-    by_rows_ = n_rows * (bins_.n_values() / bins_.n_rows() + 1) < bins_.values_of(step.feature);
+    by_rows_ = n_rows * (bins_.values_per_row()) < bins_.values_of(step.feature);
   }
 
   // What they are marked with, so that "at most split().bin" is left.
