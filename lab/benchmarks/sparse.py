@@ -97,7 +97,8 @@ def main(words: Sequence[str]) -> int:
     options.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     given = options.parse_args(words)
     if given.child:
-        print(json.dumps(_measure(*given.child, given)))
+        entry, folder = given.child
+        print(json.dumps(_measure(entry, folder, given)))
         return 0
     print(f"machine: {machine()}\n")
     for name in given.tables:

@@ -78,7 +78,7 @@ def to_columns(
     if len(series) > MAX_FEATURES:
         raise DataError(f"X has {len(series)} features; at most {MAX_FEATURES} are allowed")
     listed = choice.positions(called, len(series))
-    columns: list[Column] = []
+    columns: list[Any] = []
     levels: dict[int, Levels] = {}
     problems = Problems()
     for f, column in enumerate(series):
