@@ -153,7 +153,7 @@ void find_edges_of(const std::vector<Column>& columns, SampleRows rows, int32_t 
     strip.take(part, n_threads);
     parallel_tasks(n, n_threads, [&](int64_t c) {
       const int64_t feature = features[first + c];
-      sort_keys(strip.of(c), others.of(omp_get_thread_num()), rows.n_rows);
+      sort_keys(strip.of(c), others.of(thread_of_region()), rows.n_rows);
       CutWork work;
       Cutter<Key, Alone> cutter{strip.of(c), static_cast<int32_t>(rows.n_rows), max_bin, work, {}};
       found.n_edges[feature] = cutter.cut(found.values.data() + feature * (max_bin - 1));

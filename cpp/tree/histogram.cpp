@@ -8,12 +8,14 @@
 #include "tree/histogram.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/compiler.h"
 #include "common/parallel.h"
 #include "common/plan_checks.h"
 #include "common/widths.h"
@@ -79,8 +81,8 @@ GradientSums accumulate(const HistogramSource& source, const Task& task,
   for (int64_t i = task.begin; i < task.end; ++i) {
     const int64_t row = rows[i];
     const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
-    __builtin_prefetch(tile + ahead * stride);
-    __builtin_prefetch(packed_rows + ahead);
+    prefetch(tile + ahead * stride);
+    prefetch(packed_rows + ahead);
     const uint8_t* codes = tile + row * stride;
     const typename Row::Sum packed = packed_rows[row];
     const auto grad = static_cast<Int>(Row::grad(packed));
@@ -291,7 +293,7 @@ void subtract_slot(uint8_t* parent, const uint8_t* child, int64_t begin, int64_t
     const int64_t n = std::min(CHUNK, end - i);
     for (int64_t j = 0; j < n; ++j)
       chunk[j] = convert<Out, Parent>(Parent::subtract(p[i + j], convert<Parent, Child>(c[i + j])));
-    __builtin_memcpy(parent + i * sizeof(typename Out::Sum), chunk, n * sizeof(typename Out::Sum));
+    std::memcpy(parent + i * sizeof(typename Out::Sum), chunk, n * sizeof(typename Out::Sum));
   }
 }
 
