@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan test-clang test-aarch64 test-lowest fuzz fuzz-train soak-kill lint unit docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-train soak-kill lint unit docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -36,6 +36,17 @@ test-asan: $(STAMP)
 test-tsan: $(STAMP)
 	tests/sanitized.sh thread $(BIN)/python $(SANITIZED) $(ARGS)
 
+# Every allocation of the core fails once, in training, binning, prediction, explanation and between ranks.
+ALLOCATING := bin train train_threads train_features train_ranking predict explain ranks
+test-allocation: $(STAMP)
+	mkdir -p build
+	$${CXX:-c++} -std=c++20 -O1 -fPIC -shared -o build/failing_new.so tests/allocation/failing_new.cpp
+	for work in $(ALLOCATING); do \
+	  LD_PRELOAD=$(abspath build/failing_new.so) $(BIN)/python tests/allocation/walk.py $$work > build/allocation.log || \
+	    { tail -n 1 build/allocation.log; exit 1; }; \
+	  tail -n 1 build/allocation.log; \
+	done
+
 # What compilers of other systems see: the core without vector code, read by clang as strict C++20.
 test-clang: $(STAMP)
 	packaging/clang.sh $(BIN)/python
@@ -56,7 +67,7 @@ test-lowest: $(STAMP)
 SECONDS ?= 600
 FUZZ = PYTHONPATH=tests:tests/model:tests/backends:tests/cli $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 fuzz: $(STAMP)
-	$(FUZZ) models messages tables
+	$(FUZZ) models bins imports messages forests tables
 
 fuzz-train: $(STAMP)
 	$(FUZZ) train

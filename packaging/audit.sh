@@ -1,6 +1,7 @@
 #!/bin/sh
 # Looks up known weaknesses of all that `pip install bitgrove[...]` brings along, in the newest
-# versions: audit.sh PYTHON (make audit). CuPy is left out: its packages have gigabytes.
+# versions; one that the advisory database does not know is an error, not a pass: audit.sh PYTHON (make
+# audit). Needs PyPI itself, not a mirror. CuPy is left out: its packages have gigabytes.
 set -eu
 here=build/audit
 test -x $here/bin/python || "$1" -m venv $here
@@ -16,4 +17,4 @@ with open("pyproject.toml", "rb") as file:
 extras = project["optional-dependencies"]
 print(*project["dependencies"], *(one for name in ("cli", "plot", "mpi", "dask") for one in extras[name]), sep="\n")
 END
-$here/bin/pip-audit --requirement $here/requirements.txt --desc on
+$here/bin/pip-audit --requirement $here/requirements.txt --desc on --strict

@@ -9,6 +9,7 @@
 #include "bindings/records.h"
 #include "bindings/rooms.h"
 #include "cuda/cuda_tree.h"
+#include "cuda/ring.h"
 #include "tree/rounds.h"
 
 namespace bitgrove {
@@ -34,6 +35,44 @@ void launch(const Stream& stream, const Kernel& kernel, std::pair<int64_t, int64
   std::vector<void*> addresses;
   for (uint64_t& value : values) addresses.push_back(&value);
   stream.launch_raw(kernel, {grid.first, grid.second}, addresses.data());
+}
+
+// The memory of a contiguous array, whatever its dtype.
+class ArrayBytes {
+ public:
+  ArrayBytes(nb::handle array, int flags) {
+    if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
+  }
+  ArrayBytes(const ArrayBytes&) = delete;
+  ArrayBytes& operator=(const ArrayBytes&) = delete;
+  ~ArrayBytes() { PyBuffer_Release(&view_); }
+
+  std::span<std::byte> bytes() const {
+    return {static_cast<std::byte*>(view_.buf), static_cast<size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_;
+};
+
+// Where the device has copies of the arrays.
+std::vector<DeviceAddress> send(Ring& ring, nb::args arrays) {
+  std::vector<DeviceAddress> places;
+  for (nb::handle array : arrays)
+    places.push_back(ring.write(ArrayBytes(array, PyBUF_C_CONTIGUOUS).bytes()));
+  if (!places.empty()) ring.flush(places.front());
+  return places;
+}
+
+void fetch(const Ring& ring, DeviceAddress from, nb::handle array) {
+  const ArrayBytes view(array, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE);
+  const std::span<std::byte> to = view.bytes();
+  const std::byte* fetched = ring.begin_fetch(from, to.size());
+  {
+    nb::gil_scoped_release release;
+    ring.stream.wait();
+  }
+  std::memcpy(to.data(), fetched, to.size());
 }
 
 // A verb that waits for the GPU lets other Python threads run meanwhile.
@@ -109,6 +148,18 @@ void bind_handles(nb::module_& m) {
           },
           "to_host"_a, "from_device"_a, "n_bytes"_a)
       .def("wait", &Stream::wait, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<Ring>(m, "Ring", "Pinned memory with a twin on the device, for small arrays.")
+      .def(nb::init<>())
+      .def_rw("stream", &Ring::stream)
+      .def_rw("device", &Ring::device)
+      .def_rw("host", &Ring::host)
+      .def_rw("n_bytes", &Ring::n_bytes)
+      .def_prop_ro("room", &Ring::room)
+      .def("restart", &Ring::restart)
+      .def("holds", &Ring::holds, "address"_a)
+      .def("take", &Ring::take, "size"_a)
+      .def("send", &send, "arrays"_a)
+      .def("fetch", &fetch, "address"_a, "to"_a);
 }
 
 void bind_parts(nb::module_& m) {

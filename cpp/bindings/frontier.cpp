@@ -14,7 +14,7 @@ namespace {
 
 void make_frontier(Frontier* self, int n_slots, int64_t num_leaves, int64_t max_depth,
                    double min_child_samples, double min_child_hess, const WidthLimits& widths,
-                   const std::optional<TreeRules>& rules) {
+                   const TreeRules* rules) {
   require(n_slots >= 2 && num_leaves >= 2, "at least two slots and two leaves");
   std::optional<NodeRules> node_rules;
   if (rules) node_rules.emplace(*rules);
@@ -175,7 +175,7 @@ void init_frontier(nb::module_& m) {
                    "Of each node's features; None: as the tree's.");
   nb::class_<Frontier>(m, "Frontier", "The bookkeeping of one growing tree.")
       .def("__init__", &make_frontier, "n_slots"_a, "num_leaves"_a, "max_depth"_a,
-           "min_child_samples"_a, "min_child_hess"_a, "widths"_a, "rules"_a = nb::none())
+           "min_child_samples"_a, "min_child_hess"_a, "widths"_a, "rules"_a.none() = nb::none())
       .def("start", &start, "grad"_a, "hess"_a, "all_rows"_a, "local_rows"_a,
            "Tells it the root's sums and its (active, zero) rows, on all ranks and on this one.")
       .def("next_batch", &next_batch, "alpha"_a, "missing_bin"_a,

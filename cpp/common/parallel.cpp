@@ -16,8 +16,7 @@ constexpr auto BETWEEN_LOOKS = std::chrono::milliseconds(100);
 // Tasks between two looks at the clock: some are shorter than reading it.
 constexpr int64_t TASKS_PER_LOOK = 16;
 
-constexpr int NO_REGION = -1;
-thread_local int number_in_region = NO_REGION;
+thread_local bool is_in_region = false;
 
 // Throws if the user pressed Ctrl-C; only for the thread that called the core.
 void look_for_signals() {
@@ -36,34 +35,32 @@ struct Region {
   std::atomic<bool> stopped{false};  // one of the threads failed, or the user wants an end
   std::exception_ptr error{};
 
-  void take_tasks(bool is_caller) {
+  void take_tasks(int member) {
     int64_t n_taken = 0;
     for (int64_t task; !stopped.load(std::memory_order_relaxed) &&
                        (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) {
-      if (is_caller && n_taken++ % TASKS_PER_LOOK == 0) look_for_signals();
-      work.call(work.self, task);
+      if (member == 0 && n_taken++ % TASKS_PER_LOOK == 0) look_for_signals();
+      work.call(work.self, task, member);
     }
   }
 
   // Keeps the first exception of all threads: it belongs to the one that called.
-  static void run(void* self, int thread) {
+  static void run(void* self, int member) {
     auto& region = *static_cast<Region*>(self);
-    number_in_region = thread;
+    is_in_region = true;
     try {
-      region.take_tasks(thread == 0);
+      region.take_tasks(member);
     } catch (...) {
       if (!region.stopped.exchange(true)) region.error = std::current_exception();
     }
-    number_in_region = NO_REGION;
+    is_in_region = false;
   }
 };
 
 }  // namespace
 
-int thread_of_region() { return number_in_region == NO_REGION ? 0 : number_in_region; }
-
 void run_tasks(int64_t n_tasks, int n_threads, TaskWork work) {
-  if (n_threads > 1 && number_in_region == NO_REGION) {
+  if (n_threads > 1 && !is_in_region) {
     Region region{n_tasks, work};
     own_team().run(n_threads, {&region, Region::run});
     if (region.error) std::rethrow_exception(region.error);
@@ -71,7 +68,7 @@ void run_tasks(int64_t n_tasks, int n_threads, TaskWork work) {
   }
   for (int64_t task = 0; task < n_tasks; ++task) {
     if (task % TASKS_PER_LOOK == 0) look_for_signals();
-    work.call(work.self, task);
+    work.call(work.self, task, 0);
   }
 }
 

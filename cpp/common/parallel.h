@@ -17,29 +17,30 @@ constexpr int64_t ROW_BLOCKS_PER_THREAD = 3;
 
 inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
-// The number of the thread that runs a task, among those of its region: 0 is the one that called.
-int thread_of_region();
-
 // What is done with a task, of any type: regions are compiled once.
 struct TaskWork {
   const void* self;
-  void (*call)(const void* self, int64_t task);
+  void (*call)(const void* self, int64_t task, int member);
 };
 
 // What `work` does for every task in [0, n_tasks).
 void run_tasks(int64_t n_tasks, int n_threads, TaskWork work);
 
-// Calls work(task) for every task in [0, n_tasks), on one thread if there are fewer than two
-// times `tasks_per_thread`: waking threads takes as long as some amount of work. What a task throws
-// is thrown here, after the region. A region within a task has one thread.
+// Calls work(task), or work(task, member) with the number of the thread that does it, for every
+// task in [0, n_tasks), on one thread if there are fewer than two times `tasks_per_thread`: waking
+// threads takes as long as some amount of work. What a task throws is thrown here, after the
+// region. A region within a task has one thread.
 template <class Work>
 void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_per_thread = 1) {
   using Callable = std::remove_reference_t<Work>;
-  run_tasks(n_tasks, n_tasks < 2 * tasks_per_thread ? 1 : n_threads,
-            {std::addressof(work),
-             [](const void* self, int64_t task) {
-               (*static_cast<Callable*>(const_cast<void*>(self)))(task);
-             }});
+  const auto call = [](const void* self, int64_t task, [[maybe_unused]] int member) {
+    auto& callable = *static_cast<Callable*>(const_cast<void*>(self));
+    if constexpr (std::is_invocable_v<Work, int64_t, int>)
+      callable(task, member);
+    else
+      callable(task);
+  };
+  run_tasks(n_tasks, n_tasks < 2 * tasks_per_thread ? 1 : n_threads, {std::addressof(work), call});
 }
 
 // For tasks that are not blocks but work on so many rows in all.

@@ -1,6 +1,7 @@
 #include "common/team.h"
 
 #include <algorithm>
+#include <new>
 #include <system_error>
 #include <thread>
 #if !defined(_WIN32)
@@ -87,10 +88,11 @@ int Team::grow(int n_threads) {
       std::thread(Shared::help, shared_, n_threads_, shared_->round.load(), spins_of(n_threads))
           .detach();
     return n_threads;
-  } catch (const std::system_error&) {
-    least_refused_ = n_threads;
-    return std::max(1, n_threads_ * 3 / 4);  // others may want some, too: the rest will end
+  } catch (const std::system_error&) {  // no more than these
+  } catch (const std::bad_alloc&) {     // nor memory for more
   }
+  least_refused_ = n_threads;
+  return std::max(1, n_threads_ * 3 / 4);  // others may want some, too: the rest will end
 }
 
 void Team::run(int n_threads, TeamWork work) {

@@ -14,6 +14,9 @@ namespace {
 
 // Bins of a slot that one block clears or subtracts.
 constexpr int64_t SLOT_PART = 2048;
+// Bins of a slot that the few blocks of a division clear on the way; more take a launch of their
+// own.
+constexpr int64_t MOST_CLEARED = 16384;
 // Rows of a histogram block: enough that adding costs more than flushing, few enough to fill the
 // GPU. Three words hold 4096; below 2048, one word is not worth its many flushes.
 constexpr int64_t LEAST_ROWS = 1024, MOST_ROWS = 8192, MOST_SPLIT_ROWS = 4096,
@@ -55,27 +58,41 @@ BlockPlan plan_blocks(std::span<const Build> builds, int half_bits, int64_t n_ti
   return plan;
 }
 
-// Arrays side by side in the pinned plan, sent in one copy.
-class CudaTree::Upload {
+// Writes a Plan. A short one is part of every launch, a long one is sent to the device in one copy.
+class CudaTree::PlanWriter {
  public:
-  explicit Upload(const CudaTree& tree) : tree_(tree) {}
+  explicit PlanWriter(const CudaTree& tree) : tree_(tree) {}
 
-  template <class T>
-  DeviceAddress add(std::span<const T> values) {
-    const size_t n_bytes = values.size_bytes(), at = end_;
+  // Where the records are in the plan.
+  template <class Record>
+  int64_t add(std::span<const Record> records) {
+    const size_t n_bytes = records.size_bytes(), at = end_;
     end_ += (n_bytes + 15) / 16 * 16;
     if (static_cast<int64_t>(end_) > tree_.buffers.plan_bytes)
       throw std::length_error("a plan is larger than its buffer");
-    std::memcpy(host_pointer<uint8_t>(tree_.buffers.host_plan) + at, values.data(), n_bytes);
-    return tree_.buffers.plan + at;
+    std::memcpy(written() + at, records.data(), n_bytes);
+    return static_cast<int64_t>(at);
   }
-  void send() const {
-    tree_.stream.upload(tree_.buffers.plan, host_pointer<uint8_t>(tree_.buffers.host_plan), end_);
+  template <class Record>
+  int64_t add(const std::vector<Record>& records) {
+    return add(std::span<const Record>(records));
+  }
+  const Plan& finish() {
+    const bool is_short = end_ <= sizeof plan_.here;
+    plan_.address = is_short ? 0 : tree_.buffers.plan;
+    if (is_short)
+      std::memcpy(plan_.here, written(), end_);
+    else
+      tree_.stream.upload(tree_.buffers.plan, written(), end_);
+    return plan_;
   }
 
  private:
+  uint8_t* written() const { return host_pointer<uint8_t>(tree_.buffers.host_plan); }
+
   const CudaTree& tree_;
   size_t end_ = 0;
+  Plan plan_;
 };
 
 // Waits until the device has written what is asked for; the stream is only asked now and then.
@@ -98,15 +115,23 @@ std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
     left[i] = n_rows > 0 ? UNKNOWN : 0;
     first_block.push_back(first_block.back() + blocks_of(n_rows, PARTITION_ROWS));
   }
+  cleared_.clear();
   if (first_block.back() > 0) {
-    Upload upload(*this);
-    const DeviceAddress steps = upload.add(divisions);
-    const DeviceAddress firsts = upload.add(std::span<const int64_t>(first_block));
-    upload.send();
+    // A child of fewer rows has one block, which needs no zeros.
+    for (size_t i = 0; slot_size() <= MOST_CLEARED && i < expected_.size(); ++i)
+      if (divisions[i].end - divisions[i].begin > 2 * LEAST_ROWS) cleared_.push_back(expected_[i]);
+    expected_.clear();
+    PlanWriter writer(*this);
+    const int64_t divisions_at = writer.add(divisions), first_block_at = writer.add(first_block),
+                  cleared_at = writer.add(cleared_),
+                  n_cleared = static_cast<int64_t>(cleared_.size());
+    const Plan& plan = writer.finish();
     const Grid grid{first_block.back()};
-    stream.launch(kernels.divide, grid, rows, buffers.rows, matrix.columns, matrix.n_rows, steps,
-                  firsts, n_nodes, buffers.counts, buffers.progress, buffers.host_left);
-    stream.launch(kernels.place, grid, rows, buffers.rows, steps, firsts, n_nodes, buffers.counts);
+    stream.launch(kernels.divide, grid, rows, buffers.rows, matrix.columns, matrix.n_rows, plan,
+                  divisions_at, first_block_at, n_nodes, buffers.counts, buffers.progress,
+                  buffers.host_left);
+    stream.launch(kernels.place, grid, rows, buffers.rows, plan, divisions_at, first_block_at,
+                  n_nodes, buffers.counts, pool, slot_size(), cleared_at, n_cleared);
   }
   std::vector<RowCounts> found;
   for (int64_t i = 0; i < n_nodes; ++i) {
@@ -116,23 +141,32 @@ std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
   return found;
 }
 
-void CudaTree::launch_builds(const BlockPlan& plan, DeviceAddress builds,
-                             DeviceAddress first_block) {
-  const int64_t n_nodes = static_cast<int64_t>(plan.builds.size()),
-                n_blocks = plan.first_block.back();
-  bool all_alone = true;  // a node's only block writes its sums, others add to zeros
-  for (int64_t i = 0; i < n_nodes; ++i)
-    all_alone = all_alone && plan.first_block[i + 1] - plan.first_block[i] == 1;
-  if (!all_alone) {
+// A node's only block writes its sums; several, or none, leave what the slot holds: zeros must be
+// there.
+bool CudaTree::is_clear(const BlockPlan& blocks) const {
+  for (size_t i = 0; i < blocks.builds.size(); ++i)
+    if (blocks.first_block[i + 1] - blocks.first_block[i] != 1 &&
+        std::find(cleared_.begin(), cleared_.end(), blocks.builds[i].slot) == cleared_.end())
+      return false;
+  return true;
+}
+
+void CudaTree::launch_builds(const BlockPlan& blocks, const Plan& plan, int64_t builds_at,
+                             int64_t first_block_at) {
+  const int64_t n_nodes = static_cast<int64_t>(blocks.builds.size()),
+                n_blocks = blocks.first_block.back();
+  if (!is_clear(blocks)) {
     const int64_t parts = blocks_of(slot_size(), SLOT_PART);
-    stream.launch(kernels.clear, {n_nodes * parts}, pool, slot_size(), builds, first_block, parts);
+    stream.launch(kernels.clear, {n_nodes * parts}, pool, slot_size(), plan, builds_at,
+                  first_block_at, parts);
   }
+  cleared_.clear();  // they are written to now
   if (n_blocks == 0) return;
-  const Kernel& kernel = plan.words == 1 ? kernels.build_narrow : kernels.build;
+  const Kernel& kernel = blocks.words == 1 ? kernels.build_narrow : kernels.build;
+  const int64_t is_wide = wide;
   stream.launch(kernel, {n_blocks, TileView::n_tiles(static_cast<int>(matrix.n_features))}, pool,
-                matrix.n_bins, static_cast<int64_t>(wide), matrix.tiles, matrix.n_rows,
-                matrix.n_features, matrix.bin_offset, rows, packed_rows, builds, first_block,
-                n_nodes);
+                matrix.n_bins, is_wide, matrix.tiles, matrix.n_rows, matrix.n_features,
+                matrix.bin_offset, rows, packed_rows, plan, builds_at, first_block_at, n_nodes);
 }
 
 BlockPlan CudaTree::blocks_for(std::span<const Build> builds) const {
@@ -145,12 +179,11 @@ BlockPlan CudaTree::blocks_for(std::span<const Build> builds) const {
 }
 
 void CudaTree::build(std::span<const Build> builds) {
-  const BlockPlan plan = blocks_for(builds);
-  Upload upload(*this);
-  const DeviceAddress steps = upload.add(std::span<const Build>(plan.builds));
-  const DeviceAddress first_block = upload.add(std::span<const int64_t>(plan.first_block));
-  upload.send();
-  launch_builds(plan, steps, first_block);
+  const BlockPlan blocks = blocks_for(builds);
+  PlanWriter writer(*this);
+  const int64_t builds_at = writer.add(blocks.builds),
+                first_block_at = writer.add(blocks.first_block);
+  launch_builds(blocks, writer.finish(), builds_at, first_block_at);
   stream.wait();
 }
 
@@ -165,37 +198,36 @@ void CudaTree::subtract(std::span<const Subtraction> subtractions, int64_t first
                 parts = blocks_of((last_bin - first_bin) * per_bin, SLOT_PART);
   const int64_t n_blocks = static_cast<int64_t>(subtractions.size()) * parts;
   if (n_blocks == 0) return;
-  Upload upload(*this);
-  const DeviceAddress steps = upload.add(subtractions);
-  upload.send();
-  stream.launch(kernels.subtract, {n_blocks}, pool, slot_size(), steps, first_bin * per_bin,
-                last_bin * per_bin, parts);
+  PlanWriter writer(*this);
+  const int64_t steps_at = writer.add(subtractions);
+  stream.launch(kernels.subtract, {n_blocks}, pool, slot_size(), writer.finish(), steps_at,
+                first_bin * per_bin, last_bin * per_bin, parts);
   stream.wait();
 }
 
-CudaTree::Searched CudaTree::upload_nodes(Upload& upload, std::span<const SearchNode> nodes,
-                                          std::span<const uint8_t> allowed_rows) const {
-  const auto n_nodes = static_cast<int64_t>(nodes.size());
-  const DeviceAddress on_device = upload.add(nodes);
-  if (allowed_rows.empty()) return {on_device, allowed, n_nodes, 0};
+CudaTree::Searched CudaTree::write_nodes(PlanWriter& writer, std::span<const SearchNode> nodes,
+                                         std::span<const uint8_t> allowed_rows) const {
+  const int64_t n_nodes = static_cast<int64_t>(nodes.size()), nodes_at = writer.add(nodes);
+  if (allowed_rows.empty()) return {n_nodes, nodes_at, 0, 0};
   check_allowed(allowed_rows, nodes.size(), matrix.n_features);
-  return {on_device, upload.add(allowed_rows), n_nodes, matrix.n_features};
+  return {n_nodes, nodes_at, writer.add(allowed_rows), matrix.n_features};
 }
 
-void CudaTree::launch_search(const Searched& searched, int64_t first, int64_t last) {
+void CudaTree::launch_search(const Plan& plan, const Searched& searched, int64_t first,
+                             int64_t last) {
   if (searched.n_nodes > buffers.n_nodes)
     throw std::length_error("more nodes than the buffers have room for");
   auto* splits = host_pointer<SplitInfo>(buffers.host_splits);
   for (int64_t i = 0; i < searched.n_nodes; ++i) splits[i].ready = 0;
   const int64_t n_blocks = blocks_of(last - first, FEATURES_PER_BLOCK);
-  const auto launch = [&](auto... more) {
-    stream.launch(kernels.find, {searched.n_nodes * n_blocks}, pool, slot_size(), searched.nodes,
-                  matrix.bin_offset, matrix.has_missing, searched.allowed_rows,
-                  searched.allowed_stride, matrix.categorical, first, last, rules.grad_scale,
-                  rules.hess_scale, rules.reg_lambda, rules.reg_alpha, rules.min_gain,
-                  rules.cat_smooth, rules.cat_l2, rules.min_data_per_group, rules.max_cat_threshold,
-                  rules.max_cat_to_onehot, n_blocks, buffers.found, buffers.n_done,
-                  buffers.host_splits, more...);
+  const auto launch = [&](const auto&... more) {
+    stream.launch(kernels.find, {searched.n_nodes * n_blocks}, pool, slot_size(), plan,
+                  searched.nodes_at, matrix.bin_offset, matrix.has_missing, allowed,
+                  searched.allowed_stride, searched.allowed_at, matrix.categorical, first, last,
+                  rules.grad_scale, rules.hess_scale, rules.reg_lambda, rules.reg_alpha,
+                  rules.min_gain, rules.cat_smooth, rules.cat_l2, rules.min_data_per_group,
+                  rules.max_cat_threshold, rules.max_cat_to_onehot, n_blocks, buffers.found,
+                  buffers.n_done, buffers.host_splits, more...);
   };
   if (split_rules.direction == 0) return launch();
   launch(split_rules.direction, split_rules.contribution, split_rules.path_smooth,
@@ -219,22 +251,21 @@ std::vector<SplitInfo> CudaTree::find(std::span<const SearchNode> nodes, int64_t
   if (first == last) return std::vector<SplitInfo>(n_nodes, NO_SPLIT);  // more ranks than features
   std::vector<SearchNode> complete(nodes.begin(), nodes.end());
   for (SearchNode& node : complete) node.sibling = -1;  // was taken away already
-  Upload upload(*this);
-  const Searched searched = upload_nodes(upload, complete, allowed_rows);
-  upload.send();
-  launch_search(searched, first, last);
+  PlanWriter writer(*this);
+  const Searched searched = write_nodes(writer, complete, allowed_rows);
+  launch_search(writer.finish(), searched, first, last);
   return found_splits(n_nodes);
 }
 
 std::vector<SplitInfo> CudaTree::search(const SearchPlan& plan) {
   const BlockPlan blocks = blocks_for(plan.builds);
-  Upload upload(*this);
-  const DeviceAddress steps = upload.add(std::span<const Build>(blocks.builds));
-  const DeviceAddress first_block = upload.add(std::span<const int64_t>(blocks.first_block));
-  const Searched searched = upload_nodes(upload, plan.nodes, plan.allowed);
-  upload.send();
-  launch_builds(blocks, steps, first_block);
-  launch_search(searched, 0, matrix.n_features);
+  PlanWriter writer(*this);
+  const int64_t builds_at = writer.add(blocks.builds),
+                first_block_at = writer.add(blocks.first_block);
+  const Searched searched = write_nodes(writer, plan.nodes, plan.allowed);
+  const Plan& written = writer.finish();
+  launch_builds(blocks, written, builds_at, first_block_at);
+  launch_search(written, searched, 0, matrix.n_features);
   return found_splits(searched.n_nodes);
 }
 

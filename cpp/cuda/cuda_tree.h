@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cuda/driver.h"
@@ -66,6 +67,8 @@ class CudaTree {
   GainRules rules{};
   DeviceRules split_rules;  // kernels.find must be the one for them
 
+  // Free slots that the builds after the next division will probably add to.
+  void expect_builds(std::vector<int> slots) { expected_ = std::move(slots); }
   // No rows are known to be zero here: all count as active.
   std::vector<RowCounts> divide(std::span<const Division> divisions);
   void build(std::span<const Build> builds);
@@ -78,21 +81,25 @@ class CudaTree {
   std::vector<SplitInfo> search(const SearchPlan& plan);
 
  private:
-  class Upload;
+  class PlanWriter;
 
   int64_t slot_size() const { return matrix.n_bins * (wide ? 2 : 1); }
   BlockPlan blocks_for(std::span<const Build> builds) const;
-  void launch_builds(const BlockPlan& plan, DeviceAddress builds, DeviceAddress first_block);
+  bool is_clear(const BlockPlan& blocks) const;
+  void launch_builds(const BlockPlan& blocks, const Plan& plan, int64_t builds_at,
+                     int64_t first_block_at);
+  // Where in a plan the nodes are, and their rows of allowed features if they have such.
   struct Searched {
-    DeviceAddress nodes, allowed_rows;
-    int64_t n_nodes, allowed_stride;
+    int64_t n_nodes, nodes_at, allowed_at, allowed_stride;
   };
-  Searched upload_nodes(Upload& upload, std::span<const SearchNode> nodes,
-                        std::span<const uint8_t> allowed_rows) const;
-  void launch_search(const Searched& searched, int64_t first, int64_t last);
+  Searched write_nodes(PlanWriter& writer, std::span<const SearchNode> nodes,
+                       std::span<const uint8_t> allowed_rows) const;
+  void launch_search(const Plan& plan, const Searched& searched, int64_t first, int64_t last);
   std::vector<SplitInfo> found_splits(int64_t n_nodes) const;
   template <class Ready>
   void watch(const Ready& ready) const;
+
+  std::vector<int> expected_, cleared_;  // slots: before a division, and by it
 };
 
 }  // namespace bitgrove

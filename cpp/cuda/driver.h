@@ -26,10 +26,11 @@ class Stream {
  public:
   explicit Stream(uint64_t handle = 0) : handle_(handle) {}
 
-  // Arguments must have exactly the kernel's types: addresses, int64_t, uint64_t and double.
+  // Arguments must have exactly the kernel's types: addresses, int64_t, uint64_t, double, Plan.
   template <class... Args>
-  void launch(const Kernel& kernel, Grid grid, Args... args) const {
-    std::array<void*, sizeof...(Args)> addresses{&args...};
+  void launch(const Kernel& kernel, Grid grid, const Args&... args) const {
+    std::array<void*, sizeof...(Args)> addresses{
+        const_cast<void*>(static_cast<const void*>(&args))...};
     launch_raw(kernel, grid, addresses.data());
   }
   void launch_raw(const Kernel& kernel, Grid grid, void** arguments) const;

@@ -1,8 +1,6 @@
 // The edges of all features from a sample of rows: keys of its values, sorted, then cut (cuts.h).
 #include "data/edges.h"
 
-#include <omp.h>
-
 #include <bit>
 #include <memory>
 #include <vector>
@@ -151,9 +149,9 @@ void find_edges_of(const std::vector<Column>& columns, SampleRows rows, int32_t 
     part.clear();
     for (int64_t c = 0; c < n; ++c) part.push_back(columns[features[first + c]]);
     strip.take(part, n_threads);
-    parallel_tasks(n, n_threads, [&](int64_t c) {
+    parallel_tasks(n, n_threads, [&](int64_t c, int member) {
       const int64_t feature = features[first + c];
-      sort_keys(strip.of(c), others.of(thread_of_region()), rows.n_rows);
+      sort_keys(strip.of(c), others.of(member), rows.n_rows);
       CutWork work;
       Cutter<Key, Alone> cutter{strip.of(c), static_cast<int32_t>(rows.n_rows), max_bin, work, {}};
       found.n_edges[feature] = cutter.cut(found.values.data() + feature * (max_bin - 1));

@@ -109,7 +109,7 @@ void interventional_values(const Forest& forest, int64_t n_trees, Vector<const i
   const int64_t n_rows = rows.shape(0), n_background = background.shape(0),
                 n_columns = forest.n_features, width = n_outputs * (n_players + 1);
   require(n_trees >= 0 && n_trees <= forest.n_trees(), "tree count out of range");
-  require(n_outputs > 0 && n_background > 0, "no outputs, or no background");
+  require(n_outputs > 0 && n_players >= 0 && n_background > 0, "no outputs, or no background");
   require(static_cast<int64_t>(rows.shape(1)) == n_columns &&
               static_cast<int64_t>(background.shape(1)) == n_columns &&
               static_cast<int64_t>(player_of.shape(0)) == n_columns &&

@@ -188,7 +188,8 @@ class StepMaker {
 ShapForest make_shap_forest(const Forest& forest, Vector<const double> leaf_cover,
                             Vector<const int32_t> player_of, int64_t n_players) {
   require(leaf_cover.shape(0) == forest.leaf_value.size(), "one cover per leaf");
-  require(static_cast<int64_t>(player_of.shape(0)) == forest.n_features, "one player per column");
+  require(static_cast<int64_t>(player_of.shape(0)) == forest.n_features && n_players >= 0,
+          "one player per column");
   for (size_t i = 0; i < leaf_cover.shape(0); ++i)
     require(leaf_cover(i) >= 0.0 && leaf_cover(i) < 1e300, "a cover is negative or not finite");
   for (size_t i = 0; i < player_of.shape(0); ++i)

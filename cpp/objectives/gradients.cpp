@@ -1,11 +1,10 @@
 // Scores to float32 gradients and hessians, row by row; and their order-free bounds.
 #include "objectives/gradients.h"
 
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string_view>
 
 #include "bindings/records.h"
 #include "common/parallel.h"
@@ -149,8 +148,8 @@ nb::dict loss_families() {
   return families;
 }
 
-RecordArray gradients(const std::string& loss, Matrix<const double> scores,
-                      Vector<const double> label, Optional<const float> weight, nb::sequence tables,
+RecordArray gradients(const char* loss, Matrix<const double> scores, Vector<const double> label,
+                      Optional<const float> weight, nb::sequence tables,
                       std::array<double, N_LOSS_PARAMETERS> parameters, Matrix<float> grad,
                       Matrix<float> hess, int n_threads, int simd) {
   const size_t n_outputs = scores.shape(0), n_rows = scores.shape(1);
@@ -158,8 +157,9 @@ RecordArray gradients(const std::string& loss, Matrix<const double> scores,
           "label or weight differs in length");
   for (const auto& out : {grad, hess})
     require(out.shape(0) == n_outputs && out.shape(1) == n_rows, "arrays differ in shape");
-  const auto found = std::find_if(losses().begin(), losses().end(),
-                                  [&](const Loss& other) { return loss == other.name; });
+  const auto found = std::find_if(losses().begin(), losses().end(), [&](const Loss& other) {
+    return std::string_view(loss) == other.name;
+  });
   require(found != losses().end(), "kernels/shared lists no such loss");
   std::vector<Magnitudes> magnitudes(n_outputs);
   GradientCall call{scores.data(),

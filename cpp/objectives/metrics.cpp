@@ -1,11 +1,10 @@
 // Sums that metrics are made of: weighted terms of rows, weights of cells, values of queries.
 #include "metrics.h"
 
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "bindings/rooms.h"
@@ -104,7 +103,7 @@ struct NamedTerm {
 constexpr NamedTerm TERMS[] = {BG_OUTPUT_TERMS(OUTPUT_TERM) BG_ROW_TERMS(ROW_TERM)};
 
 template <class Named, size_t N>
-const Named& find_named(const Named (&all)[N], const std::string& name) {
+const Named& find_named(const Named (&all)[N], std::string_view name) {
   const auto found =
       std::find_if(all, all + N, [&](const Named& other) { return name == other.name; });
   require(found != all + N, "kernels/shared/metrics.h lists no such metric");
@@ -123,10 +122,10 @@ JudgedRows judged_rows(const Matrix<const double>& prediction, const Matrix<cons
           n_labels,          outputs.first, outputs.second};
 }
 
-double metric_terms(const std::string& kernel, Matrix<const double> prediction,
-                    Matrix<const double> label, Optional<const double> weight,
-                    Vector<const double> setting, std::pair<int64_t, int64_t> outputs,
-                    Vector<double> out, int n_threads, int simd) {
+double metric_terms(const char* kernel, Matrix<const double> prediction, Matrix<const double> label,
+                    Optional<const double> weight, Vector<const double> setting,
+                    std::pair<int64_t, int64_t> outputs, Vector<double> out, int n_threads,
+                    int simd) {
   const auto rows = judged_rows(prediction, label, setting.data(), outputs);
   require(setting.shape(0) == prediction.shape(1), "one setting for each output");
   const size_t n_rows = prediction.shape(0);
@@ -181,7 +180,7 @@ void cell_sums(Matrix<const double> prediction, Matrix<const double> label,
       if (cell >= 0 && cell < n_cells) local[cell] += weight[i];
     }
     for (int64_t c = 0; c < n_cells; ++c)
-      if (local[c]) std::atomic_ref<int64_t>(total[c]).fetch_add(local[c]);
+      if (local[c]) AtomicRef(total[c]).add(local[c]);
   });
 }
 
@@ -222,7 +221,7 @@ struct NamedValue {
 #define QUERY_VALUE(NAME, VALUE) {#NAME, &query_values<VALUE>},
 constexpr NamedValue VALUES[] = {BG_QUERY_VALUES(QUERY_VALUE)};
 
-void metric_of_queries(const std::string& kernel, Vector<const double> prediction,
+void metric_of_queries(const char* kernel, Vector<const double> prediction,
                        Vector<const double> relevance, Vector<const int64_t> offset,
                        Vector<const double> discount, Vector<const double> best, int64_t k,
                        Vector<double> out, int n_threads) {

@@ -70,15 +70,21 @@ Forest make_forest(Vector<const int64_t> split_offset, Vector<const int64_t> lea
                    Vector<const uint8_t> default_left, Matrix<const uint64_t> left_bins,
                    Vector<const int32_t> left, Vector<const int32_t> right,
                    Vector<const double> leaf_value, int64_t n_features, int simd) {
-  require(n_features <= static_cast<int64_t>(FEATURE_BITS), "too many features");
+  require(n_features >= 0 && n_features <= static_cast<int64_t>(FEATURE_BITS),
+          "the number of features is out of range");
+  require(split_offset.shape(0) > 0 && leaf_offset.shape(0) == split_offset.shape(0),
+          "a forest has one offset more than trees");
   Forest forest;
   forest.n_features = n_features;
   forest.simd = static_cast<Simd>(simd);
   forest.node_offset.push_back(0);
   const size_t n_trees = split_offset.shape(0) - 1, n_splits = feature.shape(0);
-  require(leaf_offset.shape(0) == n_trees + 1 && threshold.shape(0) == n_splits &&
-              default_left.shape(0) == n_splits && left.shape(0) == n_splits &&
-              right.shape(0) == n_splits &&
+  require(split_offset(0) == 0 && leaf_offset(0) == 0 &&
+              split_offset(n_trees) == static_cast<int64_t>(n_splits) &&
+              leaf_offset(n_trees) == static_cast<int64_t>(leaf_value.shape(0)),
+          "the trees are not all of the arrays");
+  require(threshold.shape(0) == n_splits && default_left.shape(0) == n_splits &&
+              left.shape(0) == n_splits && right.shape(0) == n_splits &&
               (left_bins.shape(0) == 0 || left_bins.shape(0) == n_splits) &&
               left_bins.shape(1) == 4,
           "tree arrays differ in length");

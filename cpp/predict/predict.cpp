@@ -126,9 +126,9 @@ template <class Real>
 void predict_scores(const Forest& forest, int64_t n_trees, Matrix<const Real> rows,
                     Matrix<double> scores, int n_threads) {
   require(n_trees >= 0 && n_trees <= forest.n_trees(), "tree count out of range");
-  require(
-      rows.shape(0) == scores.shape(0) && static_cast<int64_t>(rows.shape(1)) == forest.n_features,
-      "rows have the wrong shape");
+  require(rows.shape(0) == scores.shape(0) && scores.shape(1) > 0 &&
+              static_cast<int64_t>(rows.shape(1)) == forest.n_features,
+          "rows or scores have the wrong shape");
   const Work<Real> work{forest, n_trees, rows.data(), static_cast<int64_t>(rows.shape(0)),
                         static_cast<int64_t>(rows.shape(1))};
   const int64_t n_outputs = scores.shape(1);

@@ -3,8 +3,6 @@
 // A message says its own widths, so that what travels does not depend on what was proven about the
 // sum over ranks; the receiver adds it to a slot of any width that holds the sum. It is one uint32
 // per step of the plan (bytes of its blocks), the blocks of all steps, and STREAM_PADDING.
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -166,6 +164,13 @@ nb::tuple pack_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& part
 
 using Message = std::pair<int, Vector<const uint8_t>>;  // the rank it comes from
 
+// Not an argument of this type: memory that fails while nanobind makes one ends the process.
+std::vector<Message> messages_of(const nb::list& given) {
+  std::vector<Message> messages;
+  for (nb::handle item : given) messages.push_back(nb::cast<Message>(item));
+  return messages;
+}
+
 [[noreturn]] void refuse(int rank) {
   throw std::invalid_argument(
       "bitgrove core: rank " + std::to_string(rank) +
@@ -192,9 +197,10 @@ std::vector<const uint8_t*> find_steps(const Message& message, size_t n_steps) {
 
 // parts: all that are in the messages; those of [first, last) are added.
 void add_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
-                  std::pair<size_t, size_t> added, std::vector<Message> messages, bool packed,
+                  std::pair<size_t, size_t> added, const nb::list& given, bool packed,
                   int n_threads, int simd) {
   const auto [first, last] = added;
+  const std::vector<Message> messages = messages_of(given);
   require(first <= last && last <= parts.items.size(), "bad range of parts");
   std::vector<Step> steps;
   for (size_t i = first; i < last; ++i) steps.push_back(make_step(parts.items[i], pool));

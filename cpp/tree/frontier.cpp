@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "tree/splits.h"
 
@@ -53,8 +54,8 @@ Frontier::Frontier(int n_slots, GrowthRules rules, WidthLimits widths,
 
 int Frontier::add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
                         int64_t hess) {
-  FrontierNode node{begin, local, all,     depth, grad, hess, widths_.total_width(all.active),
-                    -1,    -1,    NO_SPLIT};
+  FrontierNode node{begin, local, all,      depth,   grad, hess, widths_.total_width(all.active),
+                    -1,    -1,    NO_SPLIT, INFINITY};
   nodes_.push_back(node);
   return static_cast<int>(nodes_.size()) - 1;
 }
@@ -96,6 +97,33 @@ void Frontier::replay() {
   for (const Waiting& left_over : heap) release(left_over.node);
 }
 
+// What a replay would take and has no children yet, without its order. Best-first growth takes all
+// nodes of a larger least gain before any of a smaller one: while one is left, an ancestor or
+// itself is waiting with a gain above all that the others must pass. Only a tie where leaves run
+// out needs the replay; and the end, for the order.
+void Frontier::choose_pending() {
+  const auto by_least_gain = [&](int a, int b) {
+    const double of_a = nodes_[a].least_gain, of_b = nodes_[b].least_gain;
+    return of_a != of_b ? of_a > of_b : a < b;
+  };
+  const auto n_most = static_cast<size_t>(rules_.num_leaves - 1);
+  if (known_.size() > n_most) {
+    const auto first_left = known_.begin() + static_cast<std::ptrdiff_t>(n_most);
+    std::nth_element(known_.begin(), first_left, known_.end(), by_least_gain);
+    const double least_gain = nodes_[*first_left].least_gain;
+    if (std::any_of(known_.begin(), first_left,
+                    [&](int id) { return nodes_[id].least_gain == least_gain; }))
+      return replay();
+    std::for_each(first_left, known_.end(), [&](int id) { release(id); });
+    known_.resize(n_most);
+  }
+  pending_.clear();
+  std::copy_if(known_.begin(), known_.end(), std::back_inserter(pending_),
+               [&](int id) { return nodes_[id].first_child < 0; });
+  if (pending_.empty()) return replay();
+  std::sort(pending_.begin(), pending_.end(), by_least_gain);
+}
+
 // Where splits move the bounds of other leaves: the best one, of equals the one that is known
 // longest.
 void Frontier::take_best_leaf() {
@@ -117,7 +145,7 @@ const std::vector<int>& Frontier::next_batch(double alpha) {
   if (node_rules_ && node_rules_->moves_bounds())
     take_best_leaf();
   else
-    replay();
+    choose_pending();
   const auto n_batch = static_cast<size_t>(std::ceil(alpha * static_cast<double>(pending_.size())));
   batch_.assign(pending_.begin(), pending_.begin() + std::min(n_batch, pending_.size()));
   return batch_;
@@ -134,6 +162,11 @@ std::vector<Division> Frontier::divisions(const int64_t* missing_bin) const {
                     split.left_bins});
   }
   return plan;
+}
+
+std::vector<int> Frontier::next_slots() const {
+  const size_t n_slots = std::min(batch_.size(), free_.size());
+  return {free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(n_slots)};
 }
 
 bool Frontier::searchable(const FrontierNode& node) const {
@@ -154,6 +187,7 @@ void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
     const int right = add_child(middle, node.local - local_left[i], node.all - all_left[i], depth,
                                 node.grad - split.left_grad, node.hess - split.left_hess);
     nodes_[batch_[i]].first_child = left;
+    nodes_[left].least_gain = nodes_[right].least_gain = node.least_gain;
     const auto sums = [&](int id) {
       return NodeSums{nodes_[id].grad, nodes_[id].hess, nodes_[id].all.both()};
     };
@@ -257,8 +291,13 @@ bool Frontier::next_search(SearchPlan& plan) {
 
 void Frontier::record(const SplitInfo* found) {
   for (size_t i = 0; i < searched_.size(); ++i) {
-    nodes_[searched_[i]].split = found[i];
-    if (!(found[i].gain > 0.0)) release(searched_[i]);
+    FrontierNode& node = nodes_[searched_[i]];
+    node.split = found[i];
+    node.least_gain = std::min(node.least_gain, found[i].gain);
+    if (found[i].gain > 0.0)
+      known_.push_back(searched_[i]);
+    else
+      release(searched_[i]);
   }
   for (int node : temporary_) release(node);
   temporary_.clear();

@@ -45,6 +45,7 @@ struct FrontierNode {
   int slot = -1;
   int first_child = -1;  // the right child follows the left one
   SplitInfo split;
+  double least_gain;  // on the way from the root to this node's split; it decides when it is taken
 };
 
 // One batch of histograms: what to build, what to subtract then, which nodes to search.
@@ -61,10 +62,13 @@ class Frontier {
   Frontier(int n_slots, GrowthRules rules, WidthLimits widths, std::optional<NodeRules> node_rules);
 
   void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
-  // Nodes to divide next: the first ceil(alpha * pending) of the replay; empty when done.
+  // Nodes to divide next: the first ceil(alpha * pending) by least gain; empty when done.
   const std::vector<int>& next_batch(double alpha);
   // How to divide the nodes of the batch; missing_bin: of every feature.
   std::vector<Division> divisions(const int64_t* missing_bin) const;
+  // Where the smaller child of each node of the batch will be built, if its parent still has a
+  // histogram and slots are free; none is in use now.
+  std::vector<int> next_slots() const;
   // The rows gone left of each node of the batch: on this rank and on all.
   void divide(const RowCounts* local_left, const RowCounts* all_left);
   // Fills the next plan of at most n_slots / 2 pairs; false when every child is known.
@@ -88,6 +92,7 @@ class Frontier {
   };
 
   void replay();
+  void choose_pending();
   void take_best_leaf();
   bool searchable(const FrontierNode& node) const;
   int add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
@@ -106,6 +111,7 @@ class Frontier {
   std::optional<NodeRules> node_rules_;
   std::vector<FrontierNode> nodes_;
   std::vector<int> free_, batch_, taken_, pending_, searched_, temporary_;
+  std::vector<int> known_;  // nodes with a split that may still be taken
   std::vector<Pair> pairs_;
   size_t next_pair_ = 0;
   int n_rounds_ = 0;

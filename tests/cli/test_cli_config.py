@@ -73,6 +73,48 @@ def test_pairs_are_options(capsys, tmp_path, rows):
     assert one.read_bytes() == two.read_bytes()
 
 
+def test_switches_are_pairs_too(capsys, tmp_path, rows):
+    data, X, y = rows
+    argv = [str(word) for word in train_argv(data, tmp_path / "m.bitgrove")]
+    ok(capsys, *argv, "progress=false")
+    assert main([*argv, "progress=true"]) == 0
+    assert "5/5" in capsys.readouterr().err
+    said = ok(capsys, "cv", f"data={data}", "label=y", "objective=regression", "n_estimators=3",
+              "shuffle=false", "time_order=false")  # fmt: skip
+    params = {"objective": "regression", "n_estimators": 3}
+    expected = bg.cv(params, bg.Dataset(X, y), shuffle=False)
+    assert f"{expected['valid rmse-mean'][-1]:.6g} +- " in said
+    assert "shuffle must be true or false" in refused(capsys, "cv", f"data={data}", "shuffle=no?")
+
+
+def test_train_and_cv_share_a_file(capsys, tmp_path, rows):
+    data, X, y = rows
+    model, config = tmp_path / "m.bitgrove", tmp_path / "both.toml"
+    config.write_text("nfold = 3\n" + TOML.format(data=data, model=model))
+    ok(capsys, "train", "--config", config)
+    said = ok(capsys, "cv", "--config", config)
+    expected = bg.cv(bg.load(model).params, bg.Dataset(X, y), nfold=3)
+    assert f"{expected['valid rmse-mean'][-1]:.6g} +- " in said
+    config.write_text("nfolds = 3\n" + TOML.format(data=data, model=model))
+    for command in ("train", "cv"):
+        assert "unknown option 'nfolds'" in refused(capsys, command, "--config", config)
+
+
+@pytest.mark.parametrize("command", ["predict", "explain", "report"])
+def test_a_model_by_its_place_or_its_name(capsys, tmp_path, rows, command):
+    data, _, _ = rows
+    model = tmp_path / "m.bitgrove"
+    ok(capsys, *train_argv(data, model))
+    written = []
+    for k, way in enumerate(([model], ["--model", model])):
+        out = tmp_path / f"{k}.{'html' if command == 'report' else 'csv'}"
+        ok(capsys, command, *way, "--data", data, "--out", out)
+        written.append(out.read_bytes())
+    assert written[0] == written[1]
+    both = (command, model, "--model", model, "--data", data, "--out", tmp_path / "x.csv")
+    assert "not allowed with" in refused(capsys, *both)
+
+
 def test_a_file_may_be_named_like_a_pair(capsys, tmp_path, monkeypatch, rows):
     data, _, _ = rows
     monkeypatch.chdir(tmp_path)

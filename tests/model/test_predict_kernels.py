@@ -187,3 +187,38 @@ def test_forged_links_are_refused() -> None:
         _core.predict_scores(
             make_forest([tree], N_FEATURES), 1, np.zeros((3, 2)), np.zeros((3, 1)), 1
         )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"split_offset": [], "leaf_offset": []}, "one offset more than trees"),
+        ({"split_offset": [0, 1, 1]}, "one offset more than trees"),
+        ({"split_offset": [1, 1], "leaf_offset": [1, 2]}, "not all of the arrays"),
+        ({"split_offset": [0, 0], "leaf_offset": [0, 1]}, "not all of the arrays"),
+        ({"n_features": -1}, "number of features is out of range"),
+        ({"threshold": []}, "differ in length"),
+    ],
+)
+def test_forged_arrays_are_refused(change: dict[str, Any], message: str) -> None:
+    whole: dict[str, Any] = {
+        "split_offset": [0, 1], "leaf_offset": [0, 2], "feature": [0], "threshold": [0.5],
+        "default_left": [0], "left_bins": np.zeros((0, 4)), "left": [~0], "right": [~1],
+        "leaf_value": [1.0, 2.0], "n_features": 1, "simd": _core.best_simd(),
+    }  # fmt: skip
+    dtypes = {"split_offset": "i8", "leaf_offset": "i8", "feature": "i4", "threshold": "f8",
+              "default_left": "u1", "left_bins": "u8", "left": "i4", "right": "i4",
+              "leaf_value": "f8"}  # fmt: skip
+
+    def forest(arrays: dict[str, Any]) -> Any:
+        typed = {name: np.array(arrays[name], dtype) for name, dtype in dtypes.items()}
+        return _core.make_forest(**{**arrays, **typed})
+
+    made = forest(whole)
+    with pytest.raises(ValueError, match="scores have the wrong shape"):  # not a division by zero
+        _core.predict_scores(made, 1, np.zeros((3, 1)), np.zeros((3, 0)), 1)
+    for n_players, message_of_it in ((-1, "one player per column"), (0, "player out of range")):
+        with pytest.raises(ValueError, match=message_of_it):
+            _core.make_shap_forest(made, np.ones(2), np.zeros(1, np.int32), n_players)
+    with pytest.raises(ValueError, match=message):
+        forest({**whole, **change})

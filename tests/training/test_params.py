@@ -28,6 +28,7 @@ from bitgrove.params import (
     resolve,
 )
 from bitgrove.params.parameter import Parameter
+from bitgrove.params.reasons import REASONS
 from bitgrove.params.reference_page import linked, render_markdown
 
 DOCS_PAGE = Path(__file__).parents[2] / "docs" / "parameters.md"
@@ -273,10 +274,17 @@ def test_every_parameter_is_documented_once() -> None:
     for p in PARAMETERS:
         assert page.count(f'<a id="{p.name}"></a>\n### {p.name}\n') == 1
         section = page.split(f"\n### {p.name}\n")[1].split("\n<a id=")[0]
-        assert linked(p.doc) in section and p.allowed in section
+        assert linked(p.doc) in section and p.allowed in section.replace("`", "'")
         assert f"default: `{p.default!r}`" in section
         assert all(f"`{alias}`" in section for alias in p.aliases)
         assert p.doc.endswith(".")
+
+
+def test_every_default_that_decides_something_has_its_reason() -> None:
+    decides = {p.name for p in PARAMETERS if p.default is not None and p.default is not False}
+    assert decides <= set(REASONS) <= set(BY_NAME)
+    for name, reason in REASONS.items():
+        assert reason.endswith(".") and linked(reason) in render_markdown(), name
 
 
 def test_the_committed_page_is_current() -> None:

@@ -24,24 +24,34 @@ _TABLES = ("params", "parameters")  # of a file: their keys are as those outside
 _SAME_WORDS = {"valid_data": "valid", "train": "data", "output_model": "model", "input_model":
                "init_model", "label_column": "label", "weight_column": "weight", "group_column":
                "group", "ignore_column": "ignore"}  # fmt: skip
+_SWITCHES = ("progress", "stratified", "shuffle", "time_order")  # --name or --no-name, no value
 
 
 def spelled_out(argv: Sequence[str], commands: Mapping[str, argparse.ArgumentParser]) -> list[str]:
     """The words with pairs and files written as options, for commands that have --config."""
     words = [str(word) for word in argv]
     parser = commands.get(words[0]) if words else None
-    if parser is None or "--config" not in parser._option_string_actions:
+    if parser is None or not _reads_files(parser):
         return words
-    known = {name.lstrip("-").replace("-", "_") for name in parser._option_string_actions}
+    known = _names_of(parser)
+    others = {name for one in commands.values() for name in _names_of(one) if _reads_files(one)}
     rest: list[str] = []
     for before, word in pairwise(words):
         is_value = _takes_one(parser, before)
-        rest.append(word if is_value else _as_option(word, known))
+        rest += [word] if is_value else _as_options(word, known)
     path, rest = _without_config(rest)
     if path is None:
         return [words[0], *rest]
     given = {_main_name(word) for word in rest if word.startswith("--")}
-    return [words[0], *_options_of(path, given, known), *rest]
+    return [words[0], *_options_of(path, given, known, others - known), *rest]
+
+
+def _reads_files(parser: argparse.ArgumentParser) -> bool:
+    return "--config" in parser._option_string_actions
+
+
+def _names_of(parser: argparse.ArgumentParser) -> set[str]:
+    return {name.lstrip("-").replace("-", "_") for name in parser._option_string_actions}
 
 
 def _takes_one(parser: argparse.ArgumentParser, word: str) -> bool:
@@ -50,13 +60,13 @@ def _takes_one(parser: argparse.ArgumentParser, word: str) -> bool:
     return action is not None and action.nargs is None
 
 
-def _as_option(word: str, known: set[str]) -> str:
+def _as_options(word: str, known: set[str]) -> list[str]:
     """key=value as --key=value, if there is such an option; a file may have such a name, too."""
     pair = _PAIR.fullmatch(word)
-    if pair is None:
-        return word
-    name = _option_name(pair[1])
-    return f"--{name}={pair[2]}" if name in known else word
+    name = "" if pair is None else _option_name(pair[1])
+    if pair is None or name not in known:
+        return [word]
+    return _switched(word, name, pair[2]) if name in _SWITCHES else [f"--{name}={pair[2]}"]
 
 
 def _option_name(key: str) -> str:
@@ -87,7 +97,8 @@ def _main_name(word: str) -> str:
     return CANONICAL.get(name, name)
 
 
-def _options_of(path: str, given: set[str], known: set[str]) -> Iterator[str]:
+def _options_of(path: str, given: set[str], known: set[str], others: set[str]) -> Iterator[str]:
+    """Those of the file; what only `others`, other commands, know is for them."""
     facts = _read(path)
     for table in _TABLES:
         inner = facts.pop(table, {})
@@ -98,6 +109,8 @@ def _options_of(path: str, given: set[str], known: set[str]) -> Iterator[str]:
         facts |= inner
     for key, value in facts.items():
         name = _option_name(str(key))
+        if name in others:
+            continue
         if name not in known or name in ("config", "help"):
             raise ParameterError(f"{path}: unknown option {key!r}")
         if _main_name(f"--{name}") not in given:
@@ -109,19 +122,24 @@ def _words_of(path: str, name: str, value: Any) -> Iterator[str]:
         isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
     ):
         raise ParameterError(f"{path}: {name} must be a value or a list of values")
-    if name in ("progress", "stratified", "shuffle", "time_order"):  # switches
-        if not isinstance(value, bool):
-            value = {"true": True, "false": False}.get(str(value).lower(), value)
-        if not isinstance(value, bool):
-            raise ParameterError(f"{path}: {name} must be true or false, got {value!r}")
-        if value or name != "time_order":
-            yield f"--{name}" if value else f"--no-{name}"
+    if name in _SWITCHES:
+        yield from _switched(path, name, value)
     elif isinstance(value, list) and name in ("data", "valid", "ignore", "categorical_feature"):
         yield from (f"--{name}={item}" for item in value)
     elif isinstance(value, list):
         yield f"--{name}={','.join(map(_text, value))}"
     else:
         yield f"--{name}={_text(value)}"
+
+
+def _switched(where: str, name: str, value: Any) -> list[str]:
+    if not isinstance(value, bool):
+        value = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower(), value)
+    if not isinstance(value, bool):
+        raise ParameterError(f"{where}: {name} must be true or false, got {value!r}")
+    if name == "time_order" and not value:
+        return []  # there is nothing to switch off
+    return [f"--{name}" if value else f"--no-{name}"]
 
 
 def _text(value: Any) -> str:

@@ -151,8 +151,7 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
 
 
 def _add_predict_options(parser: Parser) -> None:
-    parser.add_argument("--model", metavar="FILE", required=True,
-                        help="the model file, e.g. --model price.bitgrove")  # fmt: skip
+    _add_model(parser)
     add_data_options(parser)
     parser.add_argument(
         "--out", metavar="OUT", required=True,
@@ -167,13 +166,11 @@ def _add_predict_options(parser: Parser) -> None:
                       help="write the scores before the link function, e.g. log-odds")  # fmt: skip
     what.add_argument("--leaf", action="store_true",
                       help="write the leaf each row reaches in each tree")  # fmt: skip
-    parser.add_argument("--n_jobs", "--n-jobs", metavar="INT", type=integer(-1),
-                        help="threads (default: all cores), e.g. --n_jobs 2")  # fmt: skip
+    _add_threads(parser)
 
 
 def _add_explain_options(parser: Parser) -> None:
-    parser.add_argument("--model", metavar="FILE", required=True,
-                        help="the model file, e.g. --model price.bitgrove")  # fmt: skip
+    _add_model(parser)
     add_data_options(parser)
     parser.add_argument(
         "--out", metavar="OUT",
@@ -185,15 +182,20 @@ def _add_explain_options(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument("--top", metavar="INT", type=integer(0), default=10,
                         help="how many features to list, e.g. --top 5 (default: 10)")  # fmt: skip
-    parser.add_argument("--n_jobs", "--n-jobs", metavar="INT", type=integer(-1),
-                        help="threads (default: all cores), e.g. --n_jobs 2")  # fmt: skip
+    _add_threads(parser)
 
 
 def _add_model(parser: Parser) -> None:
+    """By its place or as --model: what people remember from another command works in all."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("model", metavar="MODEL", nargs="?", default=argparse.SUPPRESS,
                        help="the model file, e.g. price.bitgrove")  # fmt: skip
-    which.add_argument("--model", dest="model", help=argparse.SUPPRESS)  # as in the other commands
+    which.add_argument("--model", dest="model", help=argparse.SUPPRESS)
+
+
+def _add_threads(parser: Parser) -> None:
+    parser.add_argument("--n_jobs", "--n-jobs", metavar="INT", type=integer(-1),
+                        help="threads (default: all cores), e.g. --n_jobs 2")  # fmt: skip
 
 
 def _add_verify_options(parser: Parser) -> None:
@@ -203,8 +205,7 @@ def _add_verify_options(parser: Parser) -> None:
     parser.add_argument("--init_model", "--init-model", metavar="FILE",
                         help="the model that training went on from, if it did")  # fmt: skip
     parser.add_argument("--device", metavar="NAME", help="where to train, e.g. --device cuda")
-    parser.add_argument("--n_jobs", "--n-jobs", metavar="INT", type=integer(-1),
-                        help="threads (default: all cores), e.g. --n_jobs 2")  # fmt: skip
+    _add_threads(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
 
 
@@ -231,7 +232,7 @@ def _add_convert_options(parser: Parser) -> None:
 
 
 def _add_report_options(parser: Parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="the model file, e.g. price.bitgrove")
+    _add_model(parser)
     add_data_options(parser, required=False)
     parser.add_argument("--label", metavar="COL",
                         help="the column of true values, e.g. --label price")  # fmt: skip

@@ -99,6 +99,24 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         # An estimator keeps its curves when it is pickled, a model does not.
         self.model_.report(path, X, y, **{"evals_result": self.evals_result_, **more})
 
+    def explain(self, X: Any, **how: Any) -> Any:
+        """Shapley values with the rows they are about, for `shap.plots`; see `Model.explain`."""
+        return self._asked("explain", X, how)
+
+    def shap_values(self, X: Any, **how: Any) -> Array:
+        """Shapley values in the shapes of the package shap; see `Model.shap_values`."""
+        return np.asarray(on_host(self._asked("shap_values", X, how)))
+
+    def shap_interaction_values(self, X: Any, **how: Any) -> Array:
+        """What pairs of features add; see `Model.shap_interaction_values`."""
+        return np.asarray(self._asked("shap_interaction_values", X, how))
+
+    def _asked(self, method: str, X: Any, how: Mapping[str, Any]) -> Any:
+        """An explaining method of the model, about a checked table."""
+        check_is_fitted(self)
+        table = self._table(X, self._known_categories(), reset=False)
+        return getattr(self.model_, method)(table, **{"n_jobs": self.n_jobs, **how})
+
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """What `predict` says after each iteration."""
         raise NotImplementedError

@@ -272,6 +272,8 @@ def _arrays_in(payload: memoryview, header: Mapping[str, Any]) -> Arrays:
 
 
 def _check_sections(given: Sequence[object], expected: Sequence[Mapping[str, Any]]) -> None:
+    if headers.canonical_json(given) == headers.canonical_json(expected):
+        return
     for index, (entry, wanted) in enumerate(zip(given, expected, strict=False)):
         headers.check_types(f"section {index}", entry, _SECTION_TYPES)
         assert isinstance(entry, dict)

@@ -6,6 +6,7 @@ import re
 
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.params.parameter import Parameter
+from bitgrove.params.reasons import REASONS
 from bitgrove.params.table import PARAMETERS
 
 
@@ -35,11 +36,21 @@ def linked(words: str) -> str:
     return re.sub(r"\b(\w+)\.md\b", r"[\1](\1.md)", words)
 
 
+def _as_code(words: str) -> str:
+    """Quoted values are set as code."""
+    return re.sub(r"'([^']*)'", r"`\1`", words)
+
+
 def _facts(p: Parameter) -> list[str]:
-    facts = [f"- default: `{p.default!r}`", f"- allowed: {p.allowed}"]
-    spellings = [f"`{k}` = `{v}`" for k, v in p.synonyms.items() if isinstance(k, str)]
+    reason = linked(f". {REASONS[p.name]}") if p.name in REASONS else ""
+    facts = [f"- default: `{p.default!r}`{reason}", f"- allowed: {_as_code(p.allowed)}"]
+    spellings: dict[str, list[str]] = {}
+    for other, value in p.synonyms.items():
+        if isinstance(other, str):
+            spellings.setdefault(f"`{value}`", []).append(f"`{other}`")
     if spellings:
-        facts.append(f"- other spellings: {', '.join(spellings)}")
+        facts.append("- other spellings:")
+        facts += [f"  - of {value}: {', '.join(others)}" for value, others in spellings.items()]
     if p.aliases:
         facts.append(f"- aliases: {', '.join(f'`{alias}`' for alias in p.aliases)}")
     if p.objectives != tuple(OBJECTIVES):

@@ -82,8 +82,7 @@ class TrainParams:
     min_child_weight: float = _row("float", 1e-3, SHAPE,
         "Smallest sum of hessians (for squared error: of sample weights) in a leaf. Unlike "
         "`min_child_samples` it also rejects leaves whose rows are already predicted with "
-        "confidence. LightGBM `min_sum_hessian_in_leaf`; XGBoost's default is 1, which costs "
-        "accuracy on small, clear-cut and light-weighted data: `max_delta_step` guards instead.",
+        "confidence. LightGBM `min_sum_hessian_in_leaf`; XGBoost's default is 1.",
         "min_sum_hessian_in_leaf min_sum_hessian min_sum_hessian_per_leaf")
     min_split_gain: float = _row("float", 0.0, SHAPE,
         "A split must gain more than this, measured as LightGBM and XGBoost do (twice what the "
@@ -92,8 +91,7 @@ class TrainParams:
         "min_gain_to_split gamma min_split_loss")
     reg_lambda: float = _row("float", 0.0, SHAPE,
         "L2 penalty on leaf values: shrinks leaves with little hessian most. Try 1 to 10 on small "
-        "or noisy data, or with rare classes. LightGBM `lambda_l2`; XGBoost's default is 1, which "
-        "costs accuracy on small, clear-cut and light-weighted data.",
+        "or noisy data, or with rare classes. LightGBM `lambda_l2`; XGBoost's default is 1.",
         "lambda_l2 lambda l2_regularization l2_leaf_reg")
     reg_alpha: float = _row("float", 0.0, SHAPE,
         "L1 penalty on leaf values: leaves whose gradient sum is below it predict zero. "
@@ -214,22 +212,23 @@ class TrainParams:
         "side. Counted as a share of the hessian, as `min_child_samples` is. As in LightGBM.",
         low=1, high=MANY)
     gradient_bits: int | None = _row("int", 4, QUANTIZED,
-        "Bits of the integers that gradients are rounded to. 2 and 3 are fastest, 4 rarely loses "
-        "accuracy, 8 is close to full precision; None trains with about 24 bits. LightGBM's "
-        "`num_grad_quant_bins` counts intervals instead: b bits are its 2^b - 2.",
+        "Bits of the integers that gradients are rounded to. 2 and 3 may lose accuracy, 4 rarely "
+        "does, 8 is close to full precision; None trains with about 24 bits. From 2 to 6 the time "
+        "is much the same. LightGBM's `num_grad_quant_bins` counts intervals instead: b bits are "
+        "its 2^b - 2.",
         "grad_bits num_grad_bits", low=2, high=8, optional=True)
     rounding: str = _row("choice", "stochastic", QUANTIZED,
         "How gradients become integers. `stochastic` is right on average, so errors cancel in "
         "sums; `nearest` is biased and mostly useful to see how much that matters. "
         "LightGBM `stochastic_rounding`.", choices=("stochastic", "nearest"))
     refit_leaves: bool = _row("bool", True, QUANTIZED,
-        "Compute the final leaf values from the unrounded gradients. Costs one pass over the rows; "
-        "keep it on below 4 bits. LightGBM `quant_train_renew_leaf`.", "quant_train_renew_leaf")
+        "Compute the final leaf values from the unrounded gradients. Costs one pass over the "
+        "rows. LightGBM `quant_train_renew_leaf`.", "quant_train_renew_leaf")
     gradient_scale: str = _row("choice", "robust", QUANTIZED,
         "What the integers reach to: the largest gradient, at `max` (the paper's) with the levels "
         "of the bits, at `robust` with up to 127 where nearly all gradients are far smaller than "
-        "it. So a few huge ones (heavy-tailed targets) do not flatten all others to zero; it is "
-        "the default because it loses nothing and costs no time.", choices=("max", "robust"))
+        "it. So a few huge ones (heavy-tailed targets) do not flatten all others to zero.",
+        choices=("max", "robust"))
     packed: bool = _row("bool", True, QUANTIZED,
         "Sum gradient and hessian together in one integer. Turning it off is slower and gives the "
         "same model: a check and a yardstick, not a tuning knob.", affects_model=False)

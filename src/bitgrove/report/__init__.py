@@ -68,9 +68,10 @@ class Reported:
         >>> model = bitgrove.train({"objective": "regression"}, bitgrove.Dataset(X, X[:, 0]))
         >>> model.report("report.html", X, X[:, 0])
         """
+        from bitgrove.model.judged import GivenRows
         from bitgrove.report.page import html_page
         from bitgrove.report.sections import gather
-        from bitgrove.report.subject import GivenRows, Subject
+        from bitgrove.report.subject import Subject
 
         model: Model = self
         given = GivenRows(X, y, sample_weight, group, qid)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 from bitgrove.arithmetic.exact_math import hash_key, row_hash
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import on_host
-from bitgrove.data.tables import collected, column_names
-from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import DataError
-from bitgrove.model.refit import labels_of
-from bitgrove.objectives import OBJECTIVES, Objective
-from bitgrove.objectives.metrics import EvalData, Metric, make_metric
+from bitgrove.model.judged import GivenRows, judged_rows, objective_of, score, weights_of
+from bitgrove.objectives import Objective
+from bitgrove.objectives.metrics import Metric
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
@@ -31,16 +29,6 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 MOST_EXPLAINED = 500  # rows with SHAP values
 _PURPOSE = 11  # of the hash that samples rows
-
-
-class GivenRows(NamedTuple):
-    """The rows as the user gave them."""
-
-    X: Any = None
-    y: Any = None
-    weight: Any = None
-    group: Any = None
-    qid: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +45,12 @@ class Subject:
     def of(
         cls, model: Model, given: GivenRows, title: str | None = None, curves: Curves | None = None
     ) -> Subject:
-        objective = OBJECTIVES[model.objective].for_model(model.params, model.n_outputs)
-        rows = None if given.X is None else _dataset(model, given)
+        rows = None if given.X is None else judged_rows(model, given)
         if rows is None and any(part is not None for part in given):
-            raise DataError("report: y, sample_weight, group and qid need the rows of X")
-        if rows is not None and rows.label is not None:
-            _check_label(objective, model, rows)
+            raise DataError("y, sample_weight, group and qid need the rows of X")
         curves = curves or (model.info.evals_result if model.info is not None else {})
         title = title or f"A {model.objective} model"
-        return cls(model, objective, rows, title, curves)
+        return cls(model, objective_of(model), rows, title, curves)
 
     @property
     def n_rows(self) -> int:
@@ -77,8 +62,8 @@ class Subject:
 
     @cached_property
     def weight(self) -> F64:
-        given = None if self.rows is None else self.rows.weight
-        return np.ones(self.n_rows) if given is None else given.astype(np.float64)
+        assert self.rows is not None
+        return weights_of(self.rows)
 
     @cached_property
     def prediction(self) -> F64:
@@ -137,12 +122,8 @@ class Subject:
 
     def score(self, name: str) -> tuple[Metric, float]:
         """A metric of the predictions."""
-        assert self.rows is not None and self.label is not None
-        metric = make_metric(name).for_objective(self.objective)
-        data = EvalData(
-            self.prediction, self.label, self.weight, self.rows.group, self.objective.gains
-        )
-        return metric, metric.compute(data, SoloComm())
+        assert self.rows is not None
+        return score(self.objective, name, self.rows, self.prediction)
 
     def shown_values(self, feature: int, rows: I64) -> list[Any]:
         """The values of a feature as a reader knows them: numbers, names of levels, None."""
@@ -153,46 +134,3 @@ class Subject:
             return [None if np.isnan(value) else float(value) for value in column]
         names = [str(value) for value in levels.values.tolist()]
         return [None if np.isnan(code) else names[int(code)] for code in column]
-
-
-def _dataset(model: Model, given: GivenRows) -> Dataset:
-    if isinstance(given.X, Dataset):
-        if any(part is not None for part in given[1:]):
-            raise DataError("report: a Dataset has its own label, weight and group")
-        rows = given.X
-    else:
-        X, y = collected(given.X), given.y
-        if y is not None:
-            y = np.asarray(on_host(y))
-            y = y.astype(np.float64) if y.ndim == 2 else labels_of(model, y)
-        names = column_names(X)
-        # Other columns than the model's are an error of `predict`, which says it best.
-        known = model.encoder is not None and names in (None, model.feature_names)
-        listed = sorted(model.encoder.levels) if model.encoder is not None and known else []
-        rows = Dataset(
-            X,
-            y,
-            weight=given.weight,
-            group=given.group,
-            qid=given.qid,
-            feature_names=model.feature_names if names is None else None,
-            categorical_feature=listed or "auto",
-        )
-    rows = rows.without_zero_weights()
-    if rows.n_rows == 0:
-        raise DataError("report: X has no rows (rows of weight zero aside)")
-    return rows
-
-
-def _check_label(objective: Objective, model: Model, rows: Dataset) -> None:
-    assert rows.label is not None
-    n_columns = 1 if rows.label.ndim == 1 else rows.label.shape[1]
-    wanted = model.n_outputs if objective.takes_columns else 1
-    if n_columns != wanted:
-        raise DataError(f"report: y has {n_columns} columns, that of the training {wanted}")
-    objective.check_labels(rows.label)
-    top = objective.top_label
-    if top is not None and ((rows.label < 0) | (rows.label > top)).any():
-        raise DataError(f"report: y must hold whole numbers from 0 to {top}")
-    if objective.needs_queries and rows.group is None:
-        raise DataError("report: a ranking is judged by query; give group or qid")

@@ -201,6 +201,14 @@ def test_estimators_explain() -> None:
         raw = estimator.predict(X, raw_score=True)
         np.testing.assert_allclose(found.sum(axis=1), raw, atol=1e-12)
         assert estimator.predict(X, pred_interactions=True).shape == (200, 5, 5)
+        parts = estimator.shap_values(X)
+        np.testing.assert_array_equal(parts, found[:, :-1])
+        np.testing.assert_array_equal(estimator.explain(X).values, parts)
+        pairs = estimator.shap_interaction_values(X[:9])
+        np.testing.assert_allclose(pairs.sum(axis=2), parts[:9], atol=1e-12)
+        asked = {"feature_perturbation": "interventional", "background": X[:5]}
+        beside = estimator.shap_values(X, background=X[:5])  # which is enough to say
+        np.testing.assert_array_equal(beside, estimator.model_.shap_values(X, **asked))
     ranker = bg.BitGroveRanker(**few).fit(X, rng.integers(0, 3, 200), group=[50] * 4)
     assert ranker.predict(X, pred_contrib=True).shape == (200, 5)
     fitted = bg.BitGroveClassifier(**few).fit(X, classes)
@@ -217,7 +225,7 @@ def test_bad_input() -> None:
     with pytest.raises(ParameterError, match="needs background"):
         model.shap_values(X, feature_perturbation="interventional")
     with pytest.raises(ParameterError, match="takes none"):
-        model.shap_values(X, background=X)
+        model.shap_values(X, feature_perturbation="tree_path_dependent", background=X)
     with pytest.raises(ParameterError, match="background has no rows"):
         model.shap_values(X, feature_perturbation="interventional", background=X[:0])
     with pytest.raises(DataError, match="the model expects"):

@@ -41,7 +41,6 @@ from bitgrove.kernels.plans import (
     MAGNITUDES,
     ROW_TOTALS,
     ROW_TYPES,
-    records,
 )
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Custom, Objective
@@ -129,14 +128,13 @@ class CudaBackend:
         constant = objective.constant_hessian(targets.weight)
         hess = None if constant else self.device.memory.empty(scores.shape, np.float32)
         given = self._given(objective, scores, targets)
-        magnitudes = records(MAGNITUDES, n_outputs)
-        (found_at,) = self.device.mailbox.send(magnitudes)
+        found_at = self.device.mailbox.zeros(n_outputs * MAGNITUDES.itemsize)
         if given is not None:
             self._take_given(given, grad, hess, found_at)
         else:
             for part in loss_parts(objective, n_outputs):
                 self._launch_loss(part, objective.family, scores, targets, (grad, hess, found_at))
-        magnitudes = self.device.mailbox.fetch(found_at, magnitudes.shape, MAGNITUDES)
+        magnitudes = self.device.mailbox.fetch(found_at, (n_outputs,), MAGNITUDES)
         return Gradients(grad, hess, magnitudes)
 
     def _launch_loss(
@@ -195,7 +193,7 @@ class CudaBackend:
     def quantize(self, grad: Any, hess: Any, rounding: Rounding, runs: RowRuns) -> PackedRows:
         device, r = self.device, rounding
         packed = device.memory.empty(len(grad), ROW_TYPES[r.half_bits])
-        (totals,) = device.mailbox.send(records(ROW_TOTALS, 1))
+        totals = device.mailbox.zeros(ROW_TOTALS.itemsize)
         scales = map(float, (r.inverse_grad, r.inverse_hess, r.grad_limit, r.hess_limit))
         how, kernel = (*scales, r.key), f"quantize_{r.half_bits}"
         for run in runs:
@@ -227,7 +225,7 @@ class CudaBackend:
     @on_device
     def count_importance(self, grad: Any, hess: Any, hess_share: float) -> I64:
         device, n_rows = self.device, len(grad)
-        (counts,) = device.mailbox.send(np.zeros(MAGNITUDE_BUCKETS, dtype=np.int64))
+        counts = device.mailbox.zeros(8 * MAGNITUDE_BUCKETS)
         data = (address_of(grad), address_of(hess), float(hess_share), n_rows, counts)
         device.launch("sampling", "count_importance", device.grid(n_rows), *data)
         return device.mailbox.fetch(counts, (MAGNITUDE_BUCKETS,), np.int64)
@@ -236,7 +234,7 @@ class CudaBackend:
     def keep_rows(self, grad: Any, hess: Any, rule: KeepRule, runs: RowRuns) -> OutputGradients:
         device = self.device
         kept_grad, kept_hess = (device.memory.empty(len(grad), np.float32) for _ in range(2))
-        (found_at,) = device.mailbox.send(records(MAGNITUDES, 1))
+        found_at = device.mailbox.zeros(MAGNITUDES.itemsize)
         for run in runs:
             n_rows, first = run.end - run.begin, run.begin
             data = (address_of(grad, first), address_of(hess, first))

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from bitgrove import _core
-from bitgrove.backends.cuda.memory import DeviceMemory, Mailbox, PinnedMemory
+from bitgrove.backends.cuda.memory import DeviceMemory, Mailbox
 from bitgrove.backends.cuda.module import kernels_of
 from bitgrove.machine.gpu import find_device, import_cupy
 
@@ -35,7 +35,7 @@ class Device:
         self.stream = _core.Stream(0)  # CUDA's default stream
         with self.in_use():
             self.memory = DeviceMemory(self.cupy)
-            self.mailbox = Mailbox(self.memory, PinnedMemory(self.cupy), self.stream)
+            self.mailbox = Mailbox(self.memory, self.stream)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """Memory of one GPU: large arrays, small ones that cross, and whether everything will fit.
 
 Owns DeviceMemory (arrays from one CuPy pool of ours, given back to the system after a training by
-POOL.give_back), PinnedMemory and Mailbox (one copy each way per verb).
+POOL.give_back), PinnedMemory, and Mailbox with its rings (one copy each way per verb).
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bitgrove import _core
 from bitgrove.errors import DeviceMemoryError
 
-_ALIGNMENT = 16
-_LEAST_MAILBOX = 1 << 20
+_ALIGNMENT = 16  # of what is sent
+_LEAST_RING = 1 << 20
 # Label, weight, scores, gradients, hessians, packed rows and row lists of one output.
 BYTES_PER_ROW = 48
 
@@ -54,17 +55,17 @@ class DeviceMemory:
     """Arrays of one device, from a pool that others do not use."""
 
     def __init__(self, cupy: Any) -> None:
-        self._cupy = cupy
+        self.cupy = cupy
         self._pool = POOL.of(cupy)
         self._scratch: dict[str, Any] = {}
 
     def require(self, n_bytes: int, what: str) -> None:
         """Refuses before anything is allocated what the device cannot hold."""
-        free, total = self._cupy.cuda.runtime.memGetInfo()
+        free, total = self.cupy.cuda.runtime.memGetInfo()
         if n_bytes > free:
-            self._cupy.get_default_memory_pool().free_all_blocks()
+            self.cupy.get_default_memory_pool().free_all_blocks()
             POOL.give_back()
-            free, total = self._cupy.cuda.runtime.memGetInfo()
+            free, total = self.cupy.cuda.runtime.memGetInfo()
         if n_bytes > free:
             raise DeviceMemoryError(
                 f"{what} needs about {n_bytes / 2**30:.1f} GiB on the GPU, of whose "
@@ -77,21 +78,21 @@ class DeviceMemory:
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         try:
             pointer = self._pool.malloc(max(n_bytes, 1))
-        except self._cupy.cuda.memory.OutOfMemoryError as error:
+        except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise DeviceMemoryError(
                 f"the GPU has no room for {n_bytes / 2**20:.0f} MiB more: {error}; lower "
                 "histogram_pool_mb, use fewer rows or features, or device='cpu'"
             ) from None
-        return self._cupy.ndarray(shape, dtype=dtype, memptr=pointer)
+        return self.cupy.ndarray(shape, dtype=dtype, memptr=pointer)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
         array = self.empty(shape, dtype)
-        array.data.memset_async(0, array.nbytes, self._cupy.cuda.get_current_stream())
+        array.data.memset_async(0, array.nbytes, self.cupy.cuda.get_current_stream())
         return array
 
     def upload(self, values: NDArray[Any]) -> Any:
         array = self.empty(values.shape, values.dtype)
-        stream = self._cupy.cuda.get_current_stream()
+        stream = self.cupy.cuda.get_current_stream()
         array.set(np.ascontiguousarray(values), stream)
         stream.synchronize()
         return array
@@ -107,7 +108,7 @@ class DeviceMemory:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """CuPy's own functions allocate here, too."""
-        with self._cupy.cuda.using_allocator(self._pool.malloc):
+        with self.cupy.cuda.using_allocator(self._pool.malloc):
             yield
 
 
@@ -125,58 +126,53 @@ class PinnedMemory:
             self._memory = self._cupy.cuda.alloc_pinned_memory(n_bytes)
         return int(self._memory.ptr)
 
-    def bytes(self) -> NDArray[np.uint8]:
-        return np.frombuffer(self._memory, np.uint8, self._size)
+
+class Ring:
+    """The memory of one of the core's rings: on the device, and pinned on the host."""
+
+    def __init__(self, memory: DeviceMemory, stream: Any) -> None:
+        self._memory, self._pinned = memory, PinnedMemory(memory.cupy)
+        self.core = _core.Ring()
+        self.core.stream = stream
+
+    def make_room(self, n_bytes: int) -> None:
+        """Where none is left the ring starts again, as zeros, after all work is done."""
+        ring, cupy = self.core, self._memory.cupy
+        if n_bytes <= ring.room:
+            return
+        ring.stream.wait()
+        if n_bytes > ring.n_bytes:
+            ring.n_bytes = max(_LEAST_RING, 4 * n_bytes)
+            self._device = self._memory.empty(ring.n_bytes, np.uint8)
+            ring.device, ring.host = address_of(self._device), self._pinned.at_least(ring.n_bytes)
+        self._device.data.memset_async(0, ring.n_bytes, cupy.cuda.get_current_stream())
+        ring.restart()
 
 
 class Mailbox:
-    """Small arrays to the device and results back.
+    """Small arrays to the device and results back, without waiting until a result is fetched.
 
-    A ring in pinned memory and its twin on the device. Sending does not wait; a position is
-    written again only after the stream was waited for.
+    A verb sends once and asks for zeros once: later ones may start a ring again.
     """
 
-    def __init__(self, memory: DeviceMemory, pinned: PinnedMemory, stream: Any) -> None:
-        self._memory, self._pinned, self._stream = memory, pinned, stream
-        self._size, self._at = 0, 0
+    def __init__(self, memory: DeviceMemory, stream: Any) -> None:
+        self._sent, self._results = Ring(memory, stream), Ring(memory, stream)
 
     def send(self, *arrays: NDArray[Any]) -> list[int]:
         """Device addresses of copies of the arrays."""
-        places, end = [], 0
-        for array in arrays:
-            places.append(end)
-            end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
-        if self._at + end > self._size:
-            self._stream.wait()
-            self._grow(end)
-            self._at = 0
-        first = self._at
-        self._at += end
-        for place, array in zip(places, arrays, strict=True):
-            raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            self._host[first + place : first + place + len(raw)] = raw
-        if end:
-            self._stream.upload(self._device_address + first, self._host_address + first, end)
-        base = self._device_address + first
-        return [base + place for place in places]
+        self._sent.make_room(sum(array.nbytes + _ALIGNMENT for array in arrays))
+        contiguous = (a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays)
+        places: list[int] = self._sent.core.send(*contiguous)
+        return places
+
+    def zeros(self, n_bytes: int) -> int:
+        """The device address of zeros, for a result."""
+        self._results.make_room(n_bytes + _ALIGNMENT)
+        return int(self._results.core.take(n_bytes))
 
     def fetch(self, address: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """What the device wrote over a sent array; waits for it."""
+        """What the device wrote over zeros or a sent array; waits for it."""
         result = np.empty(shape, dtype=dtype)
-        first = address - self._device_address
-        if result.nbytes:
-            # The sent copy is no longer needed: its place on the host takes the answer.
-            self._stream.download(self._host_address + first, address, result.nbytes)
-        self._stream.wait()
-        raw = self._host[first : first + result.nbytes]
-        result.reshape(-1).view(np.uint8)[:] = raw
+        ring = self._results.core
+        (ring if ring.holds(address) else self._sent.core).fetch(address, result)
         return result
-
-    def _grow(self, needed: int) -> None:
-        if needed <= self._size:
-            return
-        self._size = max(_LEAST_MAILBOX, 4 * needed)
-        self._device = self._memory.empty(self._size, np.uint8)
-        self._device_address = address_of(self._device)
-        self._host_address = self._pinned.at_least(self._size)
-        self._host = self._pinned.bytes()

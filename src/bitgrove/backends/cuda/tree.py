@@ -27,7 +27,6 @@ from bitgrove.kernels.plans import (
     SEARCH_NODE,
     SPLIT_INFO,
     Records,
-    records,
 )
 from bitgrove.model.tree import Tree
 
@@ -206,7 +205,7 @@ class CudaTreeWork(CoreTree):
 
     def _row_sums(self) -> Records:
         device, packed, rows = self.device, self._inputs.packed.values, self._inputs.rows
-        (sums,) = device.mailbox.send(records(GRADIENT_SUMS, 1))
+        sums = device.mailbox.zeros(GRADIENT_SUMS.itemsize)
         kernel, grid = f"sum_rows_{packed.dtype.itemsize * 4}", device.grid(len(rows))
         data = (address_of(packed), address_of(rows), len(rows))
         device.launch("quantize", kernel, grid, *data, sums)
@@ -223,23 +222,23 @@ class CudaTreeWork(CoreTree):
 
     @on_device
     def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Records:
-        zeros = records(GRADIENT_SUMS, len(self._begins))
-        *ranges, sums = self.device.mailbox.send(self._begins, self._ends, zeros)
+        mailbox, n_leaves = self.device.mailbox, len(self._begins)
+        ranges = mailbox.send(self._begins, self._ends)
+        sums = mailbox.zeros(n_leaves * GRADIENT_SUMS.itemsize)
         rows = (address_of(self._inputs.rows), *ranges)
         data = (address_of(grad), address_of(hess), *map(float, units), sums)
         self.device.launch("leaves", "leaf_sums", self._leaf_grid, *rows, *data)
-        return self.device.mailbox.fetch(sums, zeros.shape, GRADIENT_SUMS)
+        return mailbox.fetch(sums, (n_leaves,), GRADIENT_SUMS)
 
     @on_device
     def leaf_digits(self, keys: Any, weights: Any, prefixes: U32, shift: int) -> I64:
-        zeros = np.zeros((len(self._begins), 256), dtype=np.int64)
-        *ranges, digits, counts = self.device.mailbox.send(
-            self._begins, self._ends, prefixes, zeros
-        )
+        mailbox, shape = self.device.mailbox, (len(self._begins), 256)
+        *ranges, digits = mailbox.send(self._begins, self._ends, prefixes)
+        counts = mailbox.zeros(8 * shape[0] * shape[1])
         rows = (address_of(self._inputs.rows), *ranges)
         data = (address_of(keys), address_of(weights), digits, shift, counts)
         self.device.launch("leaves", "leaf_digits", self._leaf_grid, *rows, *data)
-        return self.device.mailbox.fetch(counts, zeros.shape, np.int64)
+        return mailbox.fetch(counts, shape, np.int64)
 
     @on_device
     def next_keys(self, keys: Any, lower: U32) -> U32:

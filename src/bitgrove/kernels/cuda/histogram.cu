@@ -169,10 +169,10 @@ __device__ void flush(const Source& source, int tile, const uint32_t* local, con
 
 template <class Row, int Words>
 __device__ void build(const Source& source, const void* packed_rows, const Pool& pool,
-                      const Build* plan, const int64_t* first_block, int64_t n_nodes,
+                      const Build* builds, const int64_t* first_block, int64_t n_nodes,
                       uint32_t* local) {
   const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
-  const Build node = plan[block.node];
+  const Build node = builds[block.node];
   const int64_t begin = node.begin + block.index * node.block_rows;
   const int64_t end = begin + node.block_rows < node.end ? begin + node.block_rows : node.end;
   const int tile = blockIdx.y;
@@ -210,15 +210,17 @@ __device__ void build(const Source& source, const void* packed_rows, const Pool&
 
 using namespace bitgrove;
 
-#define BUILD_KERNEL(WORDS, HALF_BITS, N_THREADS, BLOCKS)                                      \
-  extern "C" __global__ void __launch_bounds__(N_THREADS, BLOCKS) build_##WORDS##_##HALF_BITS( \
-      int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows,       \
-      int64_t n_features, const int64_t* bin_offset, const int32_t* rows, const void* packed,  \
-      const Build* plan, const int64_t* first_block, int64_t n_nodes) {                        \
-    extern __shared__ __align__(16) uint32_t local[];                                          \
-    const Source source{tiles, n_rows, n_features, bin_offset, rows};                          \
-    build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0}, plan,       \
-                                    first_block, n_nodes, local);                              \
+#define BUILD_KERNEL(WORDS, HALF_BITS, N_THREADS, BLOCKS)                                        \
+  extern "C" __global__ void __launch_bounds__(N_THREADS, BLOCKS) build_##WORDS##_##HALF_BITS(   \
+      int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows,         \
+      int64_t n_features, const int64_t* bin_offset, const int32_t* rows, const void* packed,    \
+      const __grid_constant__ Plan plan, int64_t builds_at, int64_t first_block_at,              \
+      int64_t n_nodes) {                                                                         \
+    extern __shared__ __align__(16) uint32_t local[];                                            \
+    const Source source{tiles, n_rows, n_features, bin_offset, rows};                            \
+    build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0},               \
+                                    plan.at<Build>(builds_at), plan.at<int64_t>(first_block_at), \
+                                    n_nodes, local);                                             \
   }
 
 BUILD_KERNEL(1, 8, BUILD_THREADS, 3)
@@ -228,22 +230,27 @@ BUILD_KERNEL(2, 16, BUILD_THREADS, 3)
 BUILD_KERNEL(3, 32, WIDE_BUILD_THREADS, 1)
 
 // Zeroes the slots of nodes that several blocks, or none, will add to.
-extern "C" __global__ void clear_slots(int64_t* pool, int64_t slot_size, const Build* plan,
-                                       const int64_t* first_block, int64_t blocks_per_slot) {
+extern "C" __global__ void clear_slots(int64_t* pool, int64_t slot_size,
+                                       const __grid_constant__ Plan plan, int64_t builds_at,
+                                       int64_t first_block_at, int64_t blocks_per_slot) {
   const int64_t node = blockIdx.x / blocks_per_slot, part = blockIdx.x % blocks_per_slot;
+  const int64_t* first_block = plan.at<int64_t>(first_block_at);
   if (first_block[node + 1] - first_block[node] == 1) return;
-  int64_t* slot = pool + plan[node].slot * slot_size;
+  int64_t* slot = pool + plan.at<Build>(builds_at)[node].slot * slot_size;
   for (int64_t i = part * blockDim.x + threadIdx.x; i < slot_size;
        i += blocks_per_slot * blockDim.x)
     slot[i] = 0;
 }
 
 // parent slot -= built slot; one subtraction serves both halves, packed or apart.
-extern "C" __global__ void subtract_slots(int64_t* pool, int64_t slot_size, const Subtraction* plan,
-                                          int64_t begin, int64_t end, int64_t blocks_per_slot) {
+extern "C" __global__ void subtract_slots(int64_t* pool, int64_t slot_size,
+                                          const __grid_constant__ Plan plan,
+                                          int64_t subtractions_at, int64_t begin, int64_t end,
+                                          int64_t blocks_per_slot) {
   const int64_t pair = blockIdx.x / blocks_per_slot, part = blockIdx.x % blocks_per_slot;
-  int64_t* parent = pool + plan[pair].parent_slot * slot_size;
-  const int64_t* built = pool + plan[pair].built_slot * slot_size;
+  const Subtraction* step = plan.at<Subtraction>(subtractions_at) + pair;
+  int64_t* parent = pool + step->parent_slot * slot_size;
+  const int64_t* built = pool + step->built_slot * slot_size;
   for (int64_t i = begin + part * blockDim.x + threadIdx.x; i < end;
        i += blocks_per_slot * blockDim.x)
     parent[i] = Packed<32>::subtract(parent[i], built[i]);

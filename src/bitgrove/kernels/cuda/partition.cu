@@ -3,7 +3,8 @@
 // `divide` splits every block of rows on its own, left rows first; `place`, after the counts are
 // known, copies each block's two halves to their places. Rows of a node stay in ascending order.
 // The host reads a node's count while `place` is still at work: the last block of the node to
-// divide its rows writes the count into the host's memory.
+// divide its rows writes the count into the host's memory. `place` also clears slots that the next
+// builds will probably add to.
 #include "blocks.h"
 #include "plans.h"
 #include "tiles.h"
@@ -31,10 +32,12 @@ using namespace bitgrove;
 // A warp owns 256 consecutive rows and takes 32 of them at a time.
 extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
     divide(const int32_t* __restrict__ rows, int32_t* __restrict__ scratch, const uint8_t* columns,
-           int64_t column_stride, const Division* plan, const int64_t* first_block, int64_t n_nodes,
-           int64_t* n_left, Word64* progress, int64_t* node_left) {
-  const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
-  const Division split = plan[block.node];
+           int64_t column_stride, const __grid_constant__ Plan plan, int64_t divisions_at,
+           int64_t first_block_at, int64_t n_nodes, int64_t* n_left, Word64* progress,
+           int64_t* node_left) {
+  const NodeBlock block = node_block(plan.at<int64_t>(first_block_at), n_nodes, blockIdx.x);
+  const Division* planned = plan.at<Division>(divisions_at) + block.node;
+  const Division split = *planned;
   const uint8_t* column = columns + split.feature * column_stride;
   const int64_t begin = split.begin + block.index * PARTITION_ROWS;
   const int64_t n_block = split.end - begin < PARTITION_ROWS ? split.end - begin : PARTITION_ROWS;
@@ -56,8 +59,7 @@ extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
     const bool left =
         mine[k] >= 0 &&
         (split.bin == SUBSET
-             ? plan[block.node].left_bins.holds(
-                   bins[k])  // where it lies: words of a copy have no index
+             ? planned->left_bins.holds(bins[k])  // where it lies: words of a copy have no index
              : goes_left(bins[k], split.bin, split.missing_bin, split.default_left != 0));
     lefts[k] = __ballot_sync(ALL_LANES, left);
     left_here += __popc(lefts[k]);
@@ -86,10 +88,18 @@ extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
 
 // Every block adds up the counts of its node itself: cheaper than a launch of its own.
 extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
-    place(int32_t* __restrict__ rows, const int32_t* __restrict__ scratch, const Division* plan,
-          const int64_t* first_block, int64_t n_nodes, const int64_t* n_left) {
-  const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
-  const Division split = plan[block.node];
+    place(int32_t* __restrict__ rows, const int32_t* __restrict__ scratch,
+          const __grid_constant__ Plan plan, int64_t divisions_at, int64_t first_block_at,
+          int64_t n_nodes, const int64_t* n_left, int64_t* pool, int64_t slot_size,
+          int64_t cleared_at, int64_t n_cleared) {
+  for (int64_t i = 0; i < n_cleared; ++i) {
+    int64_t* slot = pool + plan.at<int32_t>(cleared_at)[i] * slot_size;
+    for (int64_t bin = static_cast<int64_t>(blockIdx.x) * PARTITION_THREADS + threadIdx.x;
+         bin < slot_size; bin += static_cast<int64_t>(gridDim.x) * PARTITION_THREADS)
+      slot[bin] = 0;
+  }
+  const NodeBlock block = node_block(plan.at<int64_t>(first_block_at), n_nodes, blockIdx.x);
+  const Division split = plan.at<Division>(divisions_at)[block.node];
   const int64_t* counts = n_left + (blockIdx.x - block.index);
   int64_t before = 0, total = 0;
   for (int64_t b = threadIdx.x; b < block.n_blocks; b += PARTITION_THREADS) {

@@ -53,6 +53,19 @@ struct Rounding {
   int64_t stochastic;       // 0: to the nearest
 };
 
+// Records that go to kernels, one kind after the other: behind an address, or, if they are short,
+// in the launch itself, which takes less time than a copy. Parameters of a kernel have 4 KiB.
+struct Plan {
+  uint64_t address;  // 0: they are here
+  alignas(16) uint8_t here[3584];
+
+  template <class Record>
+  BG_FN const Record* at(int64_t offset) const {
+    const uint8_t* first = address == 0 ? here : reinterpret_cast<const uint8_t*>(address);
+    return reinterpret_cast<const Record*>(first + offset);
+  }
+};
+
 // Some bins of a feature, one bit each.
 struct BinSet {
   uint64_t words[BINS_PER_FEATURE / 64];

@@ -1,6 +1,6 @@
 """The explaining methods of a Model: what they accept and return, in the shapes people know.
 
-Owns the surface alone; values.py, importance.py and dump.py do the work.
+Owns the surface alone; values.py, importance.py, permutation.py and dump.py do the work.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from bitgrove.errors import ParameterError
 from bitgrove.model.explain import dump, values
 from bitgrove.model.explain.explanation import make_explanation, rows_as_given
 from bitgrove.model.explain.importance import importance_of, thresholds_of
-from bitgrove.model.predict import checked_n_jobs, choose_gpu
+from bitgrove.model.explain.permutation import PermutationImportance, permuted_importance
+from bitgrove.model.judged import GivenRows
+from bitgrove.model.predict import as_int, checked_n_jobs, choose_gpu
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
 
 F64 = npt.NDArray[np.float64]
-_PERTURBATIONS = ("tree_path_dependent", "interventional")
+_PERTURBATIONS = ("auto", "tree_path_dependent", "interventional")
 # To explain a row in a tree takes as long as so many predictions of it.
 _WALKS_PER_TREE = 50
 
@@ -81,7 +83,7 @@ class Explains:
         self,
         X: Any,
         *,
-        feature_perturbation: str = "tree_path_dependent",
+        feature_perturbation: str = "auto",
         background: Any = None,
         start_iteration: int = 0,
         num_iteration: int | None = None,
@@ -92,9 +94,10 @@ class Explains:
 
         (n_rows, n_features); with several outputs (n_rows, n_features, n_outputs). What is left of
         the raw score is `expected_value`. `feature_perturbation` says what happens to features that
-        are not known: "tree_path_dependent", the default, goes both ways at their splits, in the
-        shares of the training rows; "interventional" takes them from each row of the table
-        `background` (some hundred rows; time grows with their number) and averages.
+        are not known: "tree_path_dependent" goes both ways at their splits, in the shares of the
+        training rows; "interventional" takes them from each row of the table `background` (some
+        hundred rows; time grows with their number) and averages. "auto" is the second where there
+        is a background, else the first.
         """
         part, n_used = self._whole._part(start_iteration, num_iteration)
         given = self._background(feature_perturbation, background)
@@ -106,7 +109,7 @@ class Explains:
     def expected_value(
         self,
         *,
-        feature_perturbation: str = "tree_path_dependent",
+        feature_perturbation: str = "auto",
         background: Any = None,
         start_iteration: int = 0,
         num_iteration: int | None = None,
@@ -139,7 +142,7 @@ class Explains:
         self,
         X: Any,
         *,
-        feature_perturbation: str = "tree_path_dependent",
+        feature_perturbation: str = "auto",
         background: Any = None,
         start_iteration: int = 0,
         num_iteration: int | None = None,
@@ -180,6 +183,65 @@ class Explains:
         kind = kind if importance_type is None else importance_type
         return importance_of(self._whole, kind, self._whole._n_used(num_iteration))
 
+    def permutation_importance(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        metric: str | None = None,
+        n_repeats: int = 5,
+        random_state: int = 0,
+        sample_weight: Any = None,
+        group: Any = None,
+        qid: Any = None,
+        n_jobs: int | None = None,
+    ) -> PermutationImportance:
+        """How much worse a metric is when the values of one feature are dealt to other rows.
+
+        Best asked of rows that the training did not see. scikit-learn's function of this name does
+        the same for estimators, with its own scorers.
+
+        Parameters
+        ----------
+        X : table or Dataset
+            The rows; a Dataset has its own label, weight and group.
+        y : array, optional
+            The true labels, in the words of the model's classes.
+        metric : str, optional
+            A name that `eval_metric` takes. None: the objective's own.
+        n_repeats : int
+            How often each feature is shuffled.
+        random_state : int
+            The seed of the shuffles.
+        sample_weight, group, qid : array, optional
+            What each row counts; the queries of a ranking.
+        n_jobs : int, optional
+            Threads, as in `predict`.
+
+        Returns
+        -------
+        PermutationImportance
+            `importances_mean`, `importances_std` and `importances` (n_features, n_repeats), as in
+            scikit-learn; the `metric` and its `score` for the rows as they are.
+
+        Examples
+        --------
+        >>> import numpy as np, bitgrove
+        >>> X = np.random.default_rng(0).normal(size=(500, 2))
+        >>> model = bitgrove.train({"objective": "regression"}, bitgrove.Dataset(X, X[:, 0]))
+        >>> found = model.permutation_importance(X, X[:, 0])
+        >>> found.metric, bool(found.importances_mean[0] > 10 * found.importances_mean[1])
+        ('rmse', True)
+        """
+        repeats, seed = as_int("n_repeats", n_repeats), as_int("random_state", random_state)
+        if repeats < 1 or seed < 0:
+            raise ParameterError(f"n_repeats={n_repeats}, random_state={random_state}: must be at "
+                                 "least 1 and 0")  # fmt: skip
+        given = GivenRows(X, y, sample_weight, group, qid)
+        return permuted_importance(
+            self._whole, given, metric, repeats, seed, checked_n_jobs(n_jobs)
+        )
+
     def trees_to_dataframe(self, *, num_iteration: int | None = None) -> Any:
         """A pandas DataFrame with a line for every node, in LightGBM's columns."""
         return dump.to_dataframe(self._whole, self._whole._n_used(num_iteration))
@@ -218,9 +280,10 @@ class Explains:
     def _background(self, perturbation: str, background: Any) -> npt.NDArray[Any] | None:
         """Its rows as the forest reads them; None: the training rows in the leaves."""
         if perturbation not in _PERTURBATIONS:
-            allowed = " and ".join(map(repr, _PERTURBATIONS))
+            allowed = ", ".join(map(repr, _PERTURBATIONS))
             raise ParameterError(f"feature_perturbation={perturbation!r}: allowed are {allowed}")
-        if (perturbation == "interventional") != (background is not None):
+        fits = (perturbation == "interventional") == (background is not None)
+        if perturbation != "auto" and not fits:
             raise ParameterError(
                 f"feature_perturbation={perturbation!r} with background="
                 f"{'None' if background is None else 'a table'}: 'interventional' needs "
