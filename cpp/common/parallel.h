@@ -70,7 +70,7 @@ class SpinLock {
   void unlock() { flag_.clear(std::memory_order_release); }
 
  private:
-  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
+  std::atomic_flag flag_;
 };
 
 }  // namespace bitgrove

@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # What is no standard C++, and where it may be: behind names of ours, or behind #if.
-EXTENSIONS = re.compile(r"\b(__builtin_\w+|__attribute__|__int128|__declspec|asm|atomic_ref|omp\w*)\b")
+WORDS = r"__builtin_\w+|__attribute__|__int128|__declspec|asm|atomic_ref|omp\w*"
+EXTENSIONS = re.compile(rf"\b({WORDS})\b")
 MAY_USE = {"cpp/common/compiler.h", "cpp/common/simd.h", "cpp/tree/scan.h"}
 MAY_USE |= {"src/bitgrove/kernels/shared/layouts.h"}
 FILES = sorted(
