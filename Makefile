@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan test-allocation fuzz fuzz-train soak soak-kill faults reliability lint unit docs site notebooks wheel paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-train soak soak-kill faults reliability lint unit docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -46,6 +46,21 @@ test-allocation: $(STAMP)
 	    { tail -n 1 build/allocation.log; exit 1; }; \
 	  tail -n 1 build/allocation.log; \
 	done
+
+# What compilers of other systems see: the core without vector code, read by clang as strict C++20.
+test-clang: $(STAMP)
+	packaging/clang.sh $(BIN)/python
+
+# The committed digests, and the parity tests, on another instruction set: 64-bit ARM, under emulation.
+AARCH64 := tests/golden tests/parity tests/arithmetic
+test-aarch64: $(STAMP)
+	packaging/aarch64.sh $(BIN)/python $(AARCH64) $(ARGS)
+
+# The oldest Python and the oldest version of each dependency that pyproject.toml allows.
+LOWEST_PYTHON ?= python3.10
+LOWEST := tests/golden tests/data tests/model tests/doors tests/training
+test-lowest: $(STAMP)
+	packaging/lowest.sh $(BIN)/python $(LOWEST_PYTHON) $(LOWEST) $(ARGS)
 
 # Random files, messages and tables, and random trainings on reference, CPU and ranks; SECONDS=600, SEED=the time. What
 # is found is printed with the command that repeats it.
@@ -92,13 +107,27 @@ site: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@echo "open build/site/index.html"
 
-# A source archive and a wheel in dist/, on Linux with the OpenMP library in it. Wheels for other
-# systems: `pipx run cibuildwheel --platform linux` (macos, windows), as pyproject.toml has it.
+# A source archive and a wheel in dist/, the same bytes each time; then the wheel is installed in a fresh environment
+# and tested there. Wheels for other systems: `pipx run cibuildwheel --platform linux` (macos, windows).
+INSTALLED := tests/golden tests/machine/test_regions.py tests/doors/test_estimators.py
 wheel: $(STAMP)
 	rm -rf dist
-	$(BIN)/python -m build
-	test $$(uname) != Linux || PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build
+	test $$(uname) != Linux || PATH=$(abspath $(BIN)):$$PATH SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
 	ls -l dist/*
+	packaging/installed.sh $(BIN)/python "$$(ls dist/repaired/*.whl dist/*.whl 2> /dev/null | head -1)" $(INSTALLED)
+
+# What is compiled into the wheel and installed with it, as a CycloneDX file beside it.
+sbom: $(STAMP)
+	$(BIN)/python packaging/sbom.py "$$(ls dist/repaired/*.whl dist/*.whl | head -1)"
+
+# Two builds of the last commit in different folders, compared byte by byte.
+reproducible: $(STAMP)
+	packaging/reproducible.sh $(BIN)/python
+
+# Known weaknesses of what is installed with bitgrove and its extras.
+audit: $(STAMP)
+	packaging/audit.sh $(PYTHON)
 
 # One table or figure, `make paper WHAT=fig7`; more words in ARGS. `.venv/bin/python -m lab list` has all.
 WHAT ?= table2
