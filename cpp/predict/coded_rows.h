@@ -9,7 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "common/compiler.h"
 #include "predict/forest.h"
+#include "sparse/sparse_table.h"
 
 namespace bitgrove {
 
@@ -17,7 +19,7 @@ constexpr int CODED_ROWS = 256;
 
 // One bit per row, as a vector for the compiler: set operations are a few instructions.
 struct alignas(CODED_ROWS / 8) RowSet {
-  uint64_t words __attribute__((vector_size(CODED_ROWS / 8)));
+  FourWords words;
 };
 
 struct alignas(64) CodeColumn {
@@ -40,12 +42,18 @@ class CodedRows {
     }
   }
 
+  // Codes the rows [first, first + n) of a table that is stored by rows; column_of: of each of its
+  // columns the column of codes, or -1.
+  void read(const SparseTable& table, const std::vector<int32_t>& column_of, int64_t first,
+            int64_t n);
+
   // The leaf of each row in a tree.
   const std::array<uint16_t, CODED_ROWS>& leaves_of(std::span<const CodedSplit> splits,
                                                     std::span<const CodedSubset> subsets);
 
  private:
   void code(size_t column, const std::array<double, CODED_ROWS>& values);
+  void mark_missing(size_t column, int64_t row);
 
   const CodedForest& forest_;
   Simd simd_;

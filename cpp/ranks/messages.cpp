@@ -85,7 +85,7 @@ void each_step(const std::vector<Step>& steps, bool packed, int n_threads, int s
   parallel_tasks(
       static_cast<int64_t>(steps.size()), n_threads,
       [&](int64_t i) {
-        visit_width(steps[i].width, packed, [&](auto layout) {
+        visit_total_width(steps[i].width, packed, [&](auto layout) {
           with_simd(static_cast<Simd>(simd), [&] { work(layout, i); });
         });
       },

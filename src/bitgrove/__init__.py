@@ -1,12 +1,7 @@
 """bitgrove: gradient boosted trees trained in integers, with the same bits everywhere."""
 
-# ruff: noqa: E402 -- the core is loaded before anything imports it
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from bitgrove.machine.openmp import load_core
-
-load_core()
 
 from bitgrove.callbacks import (
     checkpoint,
