@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan test-allocation fuzz fuzz-train soak-kill lint unit docs site notebooks wheel paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-guided fuzz-train soak soak-kill faults reliability lint unit docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
@@ -33,8 +33,11 @@ SANITIZED := tests/backends tests/arithmetic tests/model tests/objectives tests/
 test-asan: $(STAMP)
 	tests/sanitized.sh address,undefined $(BIN)/python $(SANITIZED) $(ARGS)
 
+# What works in threads. Not with it: LightGBM, which has races of its own, Arrow and Polars, whose allocators crash.
+THREADED := tests/backends tests/parity tests/data/test_binning.py tests/data/test_sampling.py tests/data/test_tile_layout.py \
+  tests/model/test_predict_kernels.py tests/model/explain/test_shap.py tests/objectives/test_panels.py tests/distributed/test_messages.py
 test-tsan: $(STAMP)
-	tests/sanitized.sh thread $(BIN)/python $(SANITIZED) $(ARGS)
+	tests/sanitized.sh thread $(BIN)/python $(THREADED) $(ARGS)
 
 # Every allocation of the core fails once, in training, binning, prediction, explanation and between ranks.
 ALLOCATING := bin train train_threads train_features train_ranking predict explain ranks
@@ -47,21 +50,56 @@ test-allocation: $(STAMP)
 	  tail -n 1 build/allocation.log; \
 	done
 
+# What compilers of other systems see: the core without vector code, read by clang as strict C++20.
+test-clang: $(STAMP)
+	packaging/clang.sh $(BIN)/python
+
+# The committed digests, and the parity tests, on another instruction set: 64-bit ARM, under emulation.
+AARCH64 := tests/golden tests/parity tests/arithmetic
+test-aarch64: $(STAMP)
+	packaging/aarch64.sh $(BIN)/python $(AARCH64) $(ARGS)
+
+# The oldest Python and the oldest version of each dependency that pyproject.toml allows.
+LOWEST_PYTHON ?= python3.10
+LOWEST := tests/golden tests/data tests/model tests/doors tests/training
+test-lowest: $(STAMP)
+	packaging/lowest.sh $(BIN)/python $(LOWEST_PYTHON) $(LOWEST) $(ARGS)
+
 # Random files, messages and tables, and random trainings on reference, CPU and ranks; SECONDS=600, SEED=the time. What
 # is found is printed with the command that repeats it.
 SECONDS ?= 600
-FUZZ = PYTHONPATH=tests:tests/model:tests/backends:tests/cli $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+FUZZ = PYTHONPATH=tests:tests/model:tests/backends:tests/cli:tests/streams $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 fuzz: $(STAMP)
 	$(FUZZ) models bins imports messages forests tables
+
+# The same readers, but inputs that reach new code are kept, and the core has sanitizers; needs clang.
+fuzz-guided: $(STAMP)
+	$(BIN)/pip install --quiet -e '.[fuzz]'
+	tests/fuzz/guided.sh $(BIN)/python $(SECONDS) models bins imports messages forests
 
 fuzz-train: $(STAMP)
 	$(FUZZ) train
 
-# Trainings that are killed at random moments and go on from their checkpoints, alone and as three MPI ranks.
+# Trainings that are killed at random moments and go on from their checkpoints: alone, as three MPI ranks, on Dask.
 RUNS ?= 50
 soak-kill: $(STAMP)
-	$(BIN)/python tests/fuzz/kills.py --runs $(RUNS)
-	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python tests/fuzz/kills.py --runs $(RUNS) --ranks 3
+	$(BIN)/python tests/soak/kills.py --runs $(RUNS)
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python tests/soak/kills.py --runs $(RUNS) --ranks 3
+	$(BIN)/python tests/soak/kills.py --runs $(RUNS) --dask
+
+# Trains, saves, loads, predicts, explains, exports and streams at random; digests are checked, memory must be flat.
+soak: SECONDS = 1200
+soak: $(STAMP)
+	$(BIN)/python tests/soak/cycles.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+# One rank of MPI or Dask fails in every way: a table of what the others say, and how soon. Root has namespaces, too.
+faults: $(STAMP)
+	$(BIN)/python -m lab bench faults
+
+# The same damaged files, wrong inputs, kills and Ctrl-C for bitgrove and the libraries beside it.
+reliability: $(STAMP)
+	$(BIN)/pip install --quiet -e '.[peers]'
+	$(BIN)/python -m lab bench reliability $(ARGS)
 
 docs: $(STAMP)
 	$(BIN)/python -m bitgrove.params > docs/parameters.md
@@ -77,13 +115,27 @@ site: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@echo "open build/site/index.html"
 
-# A source archive and a wheel in dist/, on Linux with the OpenMP library in it. Wheels for other
-# systems: `pipx run cibuildwheel --platform linux` (macos, windows), as pyproject.toml has it.
+# A source archive and a wheel in dist/, the same bytes each time; then the wheel is installed in a fresh environment
+# and tested there. Wheels for other systems: `pipx run cibuildwheel --platform linux` (macos, windows).
+INSTALLED := tests/golden tests/machine/test_regions.py tests/doors/test_estimators.py
 wheel: $(STAMP)
 	rm -rf dist
-	$(BIN)/python -m build
-	test $$(uname) != Linux || PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build
+	test $$(uname) != Linux || PATH=$(abspath $(BIN)):$$PATH SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
 	ls -l dist/*
+	packaging/installed.sh $(BIN)/python "$$(ls dist/repaired/*.whl dist/*.whl 2> /dev/null | head -1)" $(INSTALLED)
+
+# What is compiled into the wheel and installed with it, as a CycloneDX file beside it.
+sbom: $(STAMP)
+	$(BIN)/python packaging/sbom.py "$$(ls dist/repaired/*.whl dist/*.whl | head -1)"
+
+# Two builds of the last commit in different folders, compared byte by byte.
+reproducible: $(STAMP)
+	packaging/reproducible.sh $(BIN)/python
+
+# Known weaknesses of what is installed with bitgrove and its extras.
+audit: $(STAMP)
+	packaging/audit.sh $(PYTHON)
 
 # One table or figure, `make paper WHAT=fig7`; more words in ARGS. `.venv/bin/python -m lab list` has all.
 WHAT ?= table2

@@ -1,69 +1,75 @@
-// What a parallel region asks of the system: threads, and whether the user pressed Ctrl-C.
+// What the threads of a region do, and tell each other.
 #include "common/parallel.h"
 
 #include <nanobind/nanobind.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <new>
-#include <system_error>
-#include <thread>
-#include <vector>
+#include <exception>
+
+#include "common/team.h"
 
 namespace bitgrove {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto BETWEEN_LOOKS = std::chrono::milliseconds(100);
+// Tasks between two looks at the clock: some are shorter than reading it.
+constexpr int64_t TASKS_PER_LOOK = 16;
 
-// Makes n threads that live at the same time, or as many as the system allows.
-int try_threads(int n) {
-  std::mutex mutex;
-  std::condition_variable ended;
-  bool is_over = false;
-  std::vector<std::thread> made;
-  made.reserve(n);
-  try {
-    while (static_cast<int>(made.size()) < n)
-      made.emplace_back([&] {
-        std::unique_lock lock(mutex);
-        ended.wait(lock, [&] { return is_over; });
-      });
-  } catch (const std::system_error&) {  // no more than these
-  } catch (const std::bad_alloc&) {     // nor memory for more; those made must end first
-  }
-  {
-    const std::lock_guard lock(mutex);
-    is_over = true;
-  }
-  ended.notify_all();
-  for (std::thread& thread : made) thread.join();
-  return static_cast<int>(made.size());
-}
+thread_local bool is_in_region = false;
 
-}  // namespace
-
-// libgomp keeps a team for each thread that calls, so each finds out for itself, and only when it
-// asks for more than before.
-int threads_granted(int n_threads) {
-  thread_local int most_granted = 1, least_refused = 0;
-  if (n_threads <= most_granted) return n_threads;
-  if (least_refused > 0 && n_threads >= least_refused) return most_granted;
-  const int made = try_threads(n_threads - 1) + 1;
-  // A few less than the last that could be made: others may want some in the meantime.
-  most_granted = made == n_threads ? made : made * 3 / 4 > 1 ? made * 3 / 4 : 1;
-  if (made < n_threads) least_refused = n_threads;
-  return most_granted;
-}
-
-void Region::look_for_signals() {
+// Throws if the user pressed Ctrl-C; only for the thread that called the core.
+void look_for_signals() {
   thread_local Clock::time_point last_look{};
   const Clock::time_point now = Clock::now();
   if (now - last_look < BETWEEN_LOOKS) return;
   last_look = now;
   nanobind::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+}
+
+struct Region {
+  int64_t n_tasks;
+  TaskWork work;
+  std::atomic<int64_t> next{0};
+  std::atomic<bool> stopped{false};  // one of the threads failed, or the user wants an end
+  std::exception_ptr error{};
+
+  void take_tasks(int member) {
+    int64_t n_taken = 0;
+    for (int64_t task; !stopped.load(std::memory_order_relaxed) &&
+                       (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) {
+      if (member == 0 && n_taken++ % TASKS_PER_LOOK == 0) look_for_signals();
+      work.call(work.self, task, member);
+    }
+  }
+
+  // Keeps the first exception of all threads: it belongs to the one that called.
+  static void run(void* self, int member) {
+    auto& region = *static_cast<Region*>(self);
+    is_in_region = true;
+    try {
+      region.take_tasks(member);
+    } catch (...) {
+      if (!region.stopped.exchange(true)) region.error = std::current_exception();
+    }
+    is_in_region = false;
+  }
+};
+
+}  // namespace
+
+void run_tasks(int64_t n_tasks, int n_threads, TaskWork work) {
+  if (n_threads > 1 && !is_in_region) {
+    Region region{n_tasks, work};
+    own_team().run(n_threads, {&region, Region::run});
+    if (region.error) std::rethrow_exception(region.error);
+    return;
+  }
+  for (int64_t task = 0; task < n_tasks; ++task) {
+    if (task % TASKS_PER_LOOK == 0) look_for_signals();
+    work.call(work.self, task, 0);
+  }
 }
 
 }  // namespace bitgrove

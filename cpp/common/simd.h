@@ -2,13 +2,15 @@
 // since floats are never contracted or reassociated, the results are the same bits.
 #pragma once
 
+#include "common/compiler.h"
+
 namespace bitgrove {
 
 enum class Simd : int { scalar = 0, avx2 = 1, avx512 = 2 };
 
 // The best level this processor has.
 inline Simd best_simd() {
-#if defined(__x86_64__)
+#if defined(BG_X86)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
@@ -18,7 +20,7 @@ inline Simd best_simd() {
   return Simd::scalar;
 }
 
-#if defined(__x86_64__)
+#if defined(BG_X86)
 #define BG_TARGET_AVX2 __attribute__((target("avx2")))
 #if defined(__clang__)
 #define BG_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
@@ -40,7 +42,7 @@ BG_TARGET_AVX512 __attribute__((flatten, noinline)) void run_avx512(Body&& body)
 // Runs a loop nest compiled for the given level; everything it calls is inlined into it.
 template <class Body>
 void with_simd(Simd level, Body&& body) {
-#if defined(__x86_64__)
+#if defined(BG_X86)
   if (level == Simd::avx512) return run_avx512(body);
   if (level == Simd::avx2) return run_avx2(body);
 #else

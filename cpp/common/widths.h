@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <stdexcept>
+#include <type_traits>
 
 #include "layouts.h"
 
@@ -31,11 +32,10 @@ void visit_row_width(size_t n_bytes, Visit&& visit) {
   }
 }
 
+// The layout of a slot's sums. Every layout that is visited is a copy of the code that visits it.
 template <class Visit>
-void visit_width(int half_bits, bool packed, Visit&& visit) {
+void visit_total_width(int half_bits, bool packed, Visit&& visit) {
   switch (half_bits) {
-    case 8:
-      return packed ? visit(Packed<8>{}) : visit(Unpacked<8>{});
     case 16:
       return packed ? visit(Packed<16>{}) : visit(Unpacked<16>{});
     case 32:
@@ -43,8 +43,21 @@ void visit_width(int half_bits, bool packed, Visit&& visit) {
     case 64:
       return visit(Packed<64>{});
     default:
-      throw std::invalid_argument("bitgrove core: width must be 8, 16, 32 or 64");
+      throw std::invalid_argument("bitgrove core: width must be 16, 32 or 64");
   }
 }
+
+// The layout of an accumulator.
+template <class Visit>
+void visit_width(int half_bits, bool packed, Visit&& visit) {
+  if (half_bits == 8) return packed ? visit(Packed<8>{}) : visit(Unpacked<8>{});
+  visit_total_width(half_bits, packed, visit);
+}
+
+// The layouts of one training are packed, or none is; 64+64 bits are both.
+template <class A, class B>
+constexpr bool PACKED_ALIKE =
+    A::half_bits == 64 || B::half_bits == 64 ||
+    std::is_integral_v<typename A::Sum> == std::is_integral_v<typename B::Sum>;
 
 }  // namespace bitgrove

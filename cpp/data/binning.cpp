@@ -83,7 +83,7 @@ void bin_columns(const nb::list& columns, Vector<const double> edge_values,
         read_values(sources[f], begin, n, values);
         has_missing = find_bins(values, n, edges[f], bins, static_cast<Simd>(simd));
       }
-      if (has_missing) std::atomic_ref<uint8_t>(missing[f]).store(1, std::memory_order_relaxed);
+      if (has_missing) AtomicRef(missing[f]).store(1);
     }
   };
   {

@@ -59,7 +59,7 @@ class Strip {
 
  public:
   Strip(int64_t n_columns, SampleRows rows) : rows_(rows), stride_(padded(rows.n_rows)) {
-    keys_ = std::make_unique_for_overwrite<Key[]>(n_columns * stride_);
+    keys_ = std::unique_ptr<Key[]>(new Key[n_columns * stride_]);
   }
 
   Key* of(int64_t column) { return keys_.get() + column * stride_; }

@@ -2,12 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "common/simd.h"
 #include "tiles.h"
@@ -33,16 +30,19 @@ struct Edges {
   int missing_bin() const { return n_edges + 1; }
 };
 
-#if defined(__x86_64__)
+#if defined(BG_X86)
+BG_TARGET_AVX512 inline uint32_t are_below(const double* edges, __m512d value) {
+  const __mmask8 low = _mm512_cmp_pd_mask(_mm512_load_pd(edges), value, _CMP_LT_OQ),
+                 high = _mm512_cmp_pd_mask(_mm512_load_pd(edges + 8), value, _CMP_LT_OQ);
+  return low | static_cast<uint32_t>(high) << 8;
+}
+
 // Two counts of sixteen instead of eight dependent steps: which group of edges, where in it.
 BG_TARGET_AVX512 inline int count_below_avx512(const Edges& edges, double x) {
   const __m512d value = _mm512_set1_pd(x);
-  const auto below = [value](const double* e) __attribute__((always_inline, target("avx512f"))) {
-    return __builtin_popcount(_mm512_cmp_pd_mask(_mm512_load_pd(e), value, _CMP_LT_OQ)) +
-           __builtin_popcount(_mm512_cmp_pd_mask(_mm512_load_pd(e + 8), value, _CMP_LT_OQ));
-  };
-  const int group = below(edges.last_of_group);
-  return EDGE_GROUPS * group + below(edges.values + EDGE_GROUPS * group);  // the last edge is +inf
+  const int group = std::popcount(are_below(edges.last_of_group, value));
+  // The last edge is +inf.
+  return EDGE_GROUPS * group + std::popcount(are_below(edges.values + EDGE_GROUPS * group, value));
 }
 
 BG_TARGET_AVX512 inline bool find_bins_avx512(const double* values, int64_t n, const Edges& edges,
@@ -61,7 +61,7 @@ BG_TARGET_AVX512 inline bool find_bins_avx512(const double* values, int64_t n, c
 // Fills the bins of n values; says whether one of them is missing (NaN).
 inline bool find_bins(const double* values, int64_t n, const Edges& edges, uint8_t* bins,
                       Simd simd) {
-#if defined(__x86_64__)
+#if defined(BG_X86)
   if (simd == Simd::avx512) return find_bins_avx512(values, n, edges, bins);
 #else
   (void)simd;

@@ -83,17 +83,10 @@ class Room {
   std::vector<double> sums_;
 };
 
-template <class Real>
+// The rows of a task.
 struct Rows {
-  const Real* values;
-  int64_t n_rows, n_columns;
-
-  // The block of a task.
-  int64_t begin(int64_t task) const { return task * BLOCK_ROWS; }
-  int64_t end(int64_t task) const { return std::min(begin(task) + BLOCK_ROWS, n_rows); }
-  Columns columns(int64_t task) const {
-    return Columns(values + begin(task) * n_columns, end(task) - begin(task), n_columns);
-  }
+  const Columns& columns;
+  int64_t first, n;
 };
 
 struct AddValues {
@@ -106,11 +99,9 @@ struct AddValues {
 };
 
 // values: (n_rows, n_outputs, n_players + 1); the last of each output is the caller's.
-template <class Real>
-void explain_block(const ShapForest& forest, int64_t n_trees, const Rows<Real>& rows, int64_t task,
-                   int64_t n_outputs, double* values) {
-  const Columns columns = rows.columns(task);
-  const int64_t first = rows.begin(task), n_rows = rows.end(task) - first;
+void explain_block(const ShapForest& forest, int64_t n_trees, const Rows& rows, int64_t n_outputs,
+                   double* values) {
+  const int64_t first = rows.first, n_rows = rows.n;
   const int64_t n_players = forest.n_players;
   std::vector<double> sums(n_outputs * n_players * BLOCK_ROWS);
   Room<2> room(forest);
@@ -122,7 +113,7 @@ void explain_block(const ShapForest& forest, int64_t n_trees, const Rows<Real>& 
     with_simd(forest.simd, [&] {
       for (int64_t row = 0; row < n_rows; row += LANES) {
         AddValues add{of_output + row};
-        walk.tree(tree.begin, tree.end, Decide{forest, columns, row}, add);
+        walk.tree(tree.begin, tree.end, Decide{forest, rows.columns, row}, add);
       }
     });
   }
@@ -154,11 +145,9 @@ struct AddPairs {
 
 // matrices: (n_rows, n_outputs, n_players + 1, n_players + 1), zeros before. What a feature has
 // apart from all others is what its interactions leave of its value.
-template <class Real>
-void interact_block(const ShapForest& forest, int64_t n_trees, const Rows<Real>& rows, int64_t task,
-                    int64_t n_outputs, double* matrices) {
-  const Columns columns = rows.columns(task);
-  const int64_t first = rows.begin(task), n_rows = rows.end(task) - first;
+void interact_block(const ShapForest& forest, int64_t n_trees, const Rows& rows, int64_t n_outputs,
+                    double* matrices) {
+  const int64_t first = rows.first, n_rows = rows.n;
   const int64_t width = forest.n_players + 1;
   Room<3> room(forest);
   std::vector<double> inverse_weights;
@@ -173,7 +162,7 @@ void interact_block(const ShapForest& forest, int64_t n_trees, const Rows<Real>&
       for (int64_t row = 0; row < n_rows; row += LANES) {
         AddPairs add{matrices + ((first + row) * n_outputs + t % n_outputs) * width * width,
                      n_outputs * width * width, width, std::min<int64_t>(LANES, n_rows - row)};
-        walk.tree(tree.begin, tree.end, Decide{forest, columns, row}, add);
+        walk.tree(tree.begin, tree.end, Decide{forest, rows.columns, row}, add);
       }
     });
   }
@@ -187,38 +176,44 @@ void interact_block(const ShapForest& forest, int64_t n_trees, const Rows<Real>&
     }
 }
 
-// Calls explain(rows, task, n_outputs, out) for all blocks of rows; out has out_width numbers per
-// row and output.
-template <class Real, class Explain>
+// Calls explain(forest, n_trees, rows, n_outputs, out) for all blocks of rows; out has out_width
+// numbers per row and output.
+using Explain = void (*)(const ShapForest& forest, int64_t n_trees, const Rows& rows,
+                         int64_t n_outputs, double* out);
+
+template <class Real>
 void for_each_block(const ShapForest& forest, int64_t n_trees, Matrix<const Real> rows,
                     int64_t n_outputs, Matrix<double> out, int64_t out_width, int n_threads,
-                    Explain&& explain) {
+                    Explain explain) {
   require(n_trees >= 0 && n_trees <= static_cast<int64_t>(forest.trees.size()),
           "tree count out of range");
   require(n_outputs > 0 && rows.shape(0) == out.shape(0) &&
               static_cast<int64_t>(rows.shape(1)) == forest.n_columns &&
               static_cast<int64_t>(out.shape(1)) == n_outputs * out_width,
           "rows or values have the wrong shape");
-  const Rows<Real> given{rows.data(), static_cast<int64_t>(rows.shape(0)), forest.n_columns};
+  const auto n_rows = static_cast<int64_t>(rows.shape(0));
+  const Real* data = rows.data();
   double* values = out.data();
   nb::gil_scoped_release release;
-  parallel_tasks(blocks_of(given.n_rows, BLOCK_ROWS), n_threads,
-                 [&](int64_t task) { explain(forest, n_trees, given, task, n_outputs, values); });
+  parallel_tasks(blocks_of(n_rows, BLOCK_ROWS), n_threads, [&](int64_t task) {
+    const int64_t first = task * BLOCK_ROWS, n = std::min(BLOCK_ROWS, n_rows - first);
+    const Columns columns(data + first * forest.n_columns, n, forest.n_columns);
+    explain(forest, n_trees, {columns, first, n}, n_outputs, values);
+  });
 }
 
 template <class Real>
 void shap_values(const ShapForest& forest, int64_t n_trees, Matrix<const Real> rows,
                  int64_t n_outputs, Matrix<double> out, int n_threads) {
   for_each_block(forest, n_trees, rows, n_outputs, out, forest.n_players + 1, n_threads,
-                 explain_block<Real>);
+                 explain_block);
 }
 
 template <class Real>
 void shap_interactions(const ShapForest& forest, int64_t n_trees, Matrix<const Real> rows,
                        int64_t n_outputs, Matrix<double> out, int n_threads) {
   const int64_t width = forest.n_players + 1;
-  for_each_block(forest, n_trees, rows, n_outputs, out, width * width, n_threads,
-                 interact_block<Real>);
+  for_each_block(forest, n_trees, rows, n_outputs, out, width * width, n_threads, interact_block);
 }
 
 }  // namespace

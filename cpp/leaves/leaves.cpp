@@ -149,8 +149,8 @@ RecordArray leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float>
         std::vector<GradientSums> mine(n_leaves + 1);
         with_simd(static_cast<Simd>(simd), [&] { add_rows(rows, leaf, begin, end, mine.data()); });
         for (int64_t i = 0; i < n_leaves; ++i) {
-          std::atomic_ref(sums[i].grad).fetch_add(mine[i].grad, std::memory_order_relaxed);
-          std::atomic_ref(sums[i].hess).fetch_add(mine[i].hess, std::memory_order_relaxed);
+          AtomicRef(sums[i].grad).add(mine[i].grad);
+          AtomicRef(sums[i].hess).add(mine[i].hess);
         }
       });
     });
@@ -219,7 +219,7 @@ void leaf_digits(LeafNumbers leaf_of, int64_t n_leaves, Vector<const uint32_t> k
           mine[leaf[i] * N_DIGITS + (k >> shift & (N_DIGITS - 1))] += weight ? weight[i] : 1;
       }
       for (int64_t i = 0; i < n_leaves * N_DIGITS; ++i)
-        if (mine[i]) std::atomic_ref(total[i]).fetch_add(mine[i], std::memory_order_relaxed);
+        if (mine[i]) AtomicRef(total[i]).add(mine[i]);
     });
   });
 }
@@ -244,9 +244,9 @@ void next_keys(LeafNumbers leaf_of, int64_t n_leaves, Vector<const uint32_t> key
         if (key[i] > low[leaf[i]] && key[i] < best) best = key[i];
       }
       for (int64_t i = 0; i < n_leaves; ++i) {
-        std::atomic_ref<uint32_t> shared(least[i]);
-        uint32_t seen = shared.load(std::memory_order_relaxed);
-        while (mine[i] < seen && !shared.compare_exchange_weak(seen, mine[i])) {
+        const AtomicRef shared(least[i]);
+        uint32_t seen = shared.load();
+        while (mine[i] < seen && !shared.exchange(seen, mine[i])) {
         }
       }
     });

@@ -12,37 +12,70 @@
 namespace bitgrove {
 namespace {
 
-// The weight multiplies both derivatives; `weight_of` is a constant one where there is none.
-template <class LossOf, class WeightOf>
-BG_FN void elementwise_block(const GradientCall& call, int64_t begin, int64_t end,
-                             WeightOf weight_of) {
-  const LossParameters parameters = call.parameters;
-  const double *score = call.scores, *label = call.label;
-  float *grad = call.grad, *hess = call.hess;
-  for (int64_t i = begin; i < end; ++i) {
-    const GradientPair pair = LossOf::gradient(score[i], label[i], parameters);
-    grad[i] = to_gradient(pair.grad * weight_of(i));
-    hess[i] = to_gradient(pair.hess * weight_of(i));
+// Rows that are worked on together: always so many, so that no loop over them has a rest.
+constexpr int64_t LOSS_ROWS = 256;
+
+// Derivatives of LOSS_ROWS rows, before weights.
+using Derive = void (*)(const double* score, const double* label, const LossParameters& parameters,
+                        double* grad, double* hess, Simd simd);
+
+template <class LossOf>
+void derive(const double* score, const double* label, const LossParameters& parameters,
+            double* BG_RESTRICT grad, double* BG_RESTRICT hess, Simd simd) {
+  with_simd(simd, [=, parameters = parameters] {
+    for (int64_t i = 0; i < LOSS_ROWS; ++i) {
+      const GradientPair pair = LossOf::gradient(score[i], label[i], parameters);
+      grad[i] = pair.grad;
+      hess[i] = pair.hess;
+    }
+  });
+}
+
+// out = derivatives * weight, rounded; a null weight is one everywhere.
+BG_FN void weigh(const double* BG_RESTRICT derivatives, const float* BG_RESTRICT weight, int64_t n,
+                 float* BG_RESTRICT out) {
+  if (weight)
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = to_gradient(derivatives[i] * static_cast<double>(weight[i]));
+  else
+    for (int64_t i = 0; i < n; ++i) out[i] = to_gradient(derivatives[i]);
+}
+
+// Work on the rows [begin, end) of one output.
+void derive_rows(const GradientCall& call, Derive derive, int64_t begin, int64_t end,
+                 Magnitudes& found) {
+  alignas(64) double grad[LOSS_ROWS], hess[LOSS_ROWS], score[LOSS_ROWS], label[LOSS_ROWS];
+  for (int64_t first = begin; first < end; first += LOSS_ROWS) {
+    const int64_t n = std::min(LOSS_ROWS, end - first);
+    const double *from = call.scores + first, *truth = call.label + first;
+    if (n < LOSS_ROWS) {  // the last row fills what is left
+      std::fill(std::copy_n(from, n, score), score + LOSS_ROWS, from[n - 1]);
+      std::fill(std::copy_n(truth, n, label), label + LOSS_ROWS, truth[n - 1]);
+      from = score, truth = label;
+    }
+    derive(from, truth, call.parameters, grad, hess, call.simd);
+    with_simd(call.simd, [&, n, first] {
+      const float* weight = call.weight ? call.weight + first : nullptr;
+      weigh(grad, weight, n, call.grad + first);
+      weigh(hess, weight, n, call.hess + first);
+      take_magnitudes(call.grad + first, call.hess + first, n, found);
+    });
   }
 }
 
-template <class LossOf>
-void elementwise(const GradientCall& call) {
+void elementwise_rows(const GradientCall& call, Derive derive) {
   require(call.n_outputs == 1, "an elementwise loss has one output");
   nb::gil_scoped_release release;
   parallel_rows(call.n_rows, call.n_threads, [&](int64_t begin, int64_t end) {
     Magnitudes mine{};
-    with_simd(call.simd, [&] {
-      const float* weight = call.weight;
-      if (weight)
-        elementwise_block<LossOf>(call, begin, end,
-                                  [weight](int64_t i) { return static_cast<double>(weight[i]); });
-      else
-        elementwise_block<LossOf>(call, begin, end, [](int64_t) { return 1.0; });
-      take_magnitudes(call.grad + begin, call.hess + begin, end - begin, mine);
-    });
+    derive_rows(call, derive, begin, end, mine);
     add_magnitudes(*call.magnitudes, mine);
   });
+}
+
+template <class LossOf>
+void elementwise(const GradientCall& call) {
+  elementwise_rows(call, &derive<LossOf>);
 }
 
 // Rows of a softmax that are worked on together: class by class, so that rows share instructions.

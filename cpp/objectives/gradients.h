@@ -41,7 +41,7 @@ inline uint32_t magnitude_bits(float x) {
 // Adds a thread's counts of magnitudes to those of all.
 inline void add_counts(const std::vector<int64_t>& mine, int64_t* all) {
   for (size_t b = 0; b < mine.size(); ++b)
-    if (mine[b]) std::atomic_ref<int64_t>(all[b]).fetch_add(mine[b], std::memory_order_relaxed);
+    if (mine[b]) AtomicRef(all[b]).add(mine[b]);
 }
 
 // Adds one side's values to what was found of it, in blocks whose sums fit 32 bits.
@@ -72,16 +72,16 @@ BG_FN void take_magnitudes(const float* grad, const float* hess, int64_t n, Magn
 // Adds what a thread found to what all of them have.
 inline void add_magnitudes(Magnitudes& all, const Magnitudes& mine) {
   const auto raise = [](uint32_t& top, uint32_t seen) {
-    std::atomic_ref<uint32_t> shared(top);
-    uint32_t old = shared.load(std::memory_order_relaxed);
-    while (old < seen && !shared.compare_exchange_weak(old, seen)) {
+    const AtomicRef shared(top);
+    uint32_t old = shared.load();
+    while (old < seen && !shared.exchange(old, seen)) {
     }
   };
   raise(all.grad_top, mine.grad_top);
   raise(all.hess_top, mine.hess_top);
   for (const auto sum : {&Magnitudes::grad_logs, &Magnitudes::hess_logs, &Magnitudes::grad_rows,
                          &Magnitudes::hess_rows})
-    std::atomic_ref<int64_t>(all.*sum).fetch_add(mine.*sum, std::memory_order_relaxed);
+    AtomicRef(all.*sum).add(mine.*sum);
 }
 
 }  // namespace bitgrove

@@ -26,6 +26,15 @@ uint64_t largest_magnitude(const double* values, int64_t n) {
   return top;
 }
 
+// Rows that are worked on together: always so many, so that no loop over them has a rest.
+constexpr int64_t TERM_ROWS = 256;
+
+// The terms of TERM_ROWS rows with one prediction and one label each.
+using PlainTerms = void (*)(const double* prediction, const double* label, double setting,
+                            double* out, Simd simd);
+// Those of n rows with several.
+using RowTerms = void (*)(const JudgedRows& rows, int64_t begin, int64_t n, double* out);
+
 struct TermCall {
   JudgedRows rows;
   const double* weight;  // null: one everywhere
@@ -35,52 +44,62 @@ struct TermCall {
   Simd simd;
 };
 
-// One prediction and one label per row lie one after the other: rows share instructions.
 template <class Term>
-BG_FN void plain_terms(const TermCall& call, int64_t begin, int64_t end) {
-  const double *prediction = call.rows.prediction, *label = call.rows.label;
-  const double setting = call.rows.setting[0];
-  double* out = call.out;
-  for (int64_t i = begin; i < end; ++i) out[i] = Term::term(prediction[i], label[i], setting);
-}
-
-template <class Work>
-double terms_of(const TermCall& call, Work&& work) {
-  std::atomic<uint64_t> top{0};
-  parallel_rows(call.n_rows, call.n_threads, [&](int64_t begin, int64_t end) {
-    uint64_t mine = 0;
-    with_simd(call.simd, [&] {
-      work(begin, end);
-      double* out = call.out;
-      if (const double* weight = call.weight)
-        for (int64_t i = begin; i < end; ++i) out[i] = out[i] * weight[i];
-      mine = largest_magnitude(out + begin, end - begin);
-    });
-    raise_top(top, mine);
-  });
-  return double_of_bits(static_cast<int64_t>(top.load()));
-}
-
-template <class Term>
-double row_terms(const TermCall& call) {
-  return terms_of(call, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) call.out[i] = Term::term(call.rows[i]);
+void plain_terms(const double* prediction, const double* label, double setting,
+                 double* BG_RESTRICT out, Simd simd) {
+  with_simd(simd, [=] {
+    for (int64_t i = 0; i < TERM_ROWS; ++i) out[i] = Term::term(prediction[i], label[i], setting);
   });
 }
 
 template <class Term>
-double output_terms(const TermCall& call) {
-  if (call.rows.n_outputs > 1) return row_terms<MeanOfOutputs<Term>>(call);
-  return terms_of(call, [&](int64_t begin, int64_t end) { plain_terms<Term>(call, begin, end); });
+void row_terms(const JudgedRows& rows, int64_t begin, int64_t n, double* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = Term::term(rows[begin + i]);
+}
+
+// Weighs the terms of n rows; returns the largest magnitude.
+uint64_t weigh_terms(const double* weight, int64_t n, double* terms, Simd simd) {
+  uint64_t top = 0;
+  with_simd(simd, [&, weight, n, terms] {
+    if (weight)
+      for (int64_t i = 0; i < n; ++i) terms[i] = terms[i] * weight[i];
+    top = largest_magnitude(terms, n);
+  });
+  return top;
+}
+
+// plain: null where rows have several outputs.
+uint64_t judge_rows(const TermCall& call, PlainTerms plain, RowTerms of_rows, int64_t begin,
+                    int64_t end) {
+  alignas(64) double terms[TERM_ROWS], prediction[TERM_ROWS], label[TERM_ROWS];
+  uint64_t top = 0;
+  for (int64_t first = begin; first < end; first += TERM_ROWS) {
+    const int64_t n = std::min(TERM_ROWS, end - first);
+    const double *from = call.rows.prediction + first, *truth = call.rows.label + first;
+    if (plain && n < TERM_ROWS) {  // the last row fills what is left
+      std::fill(std::copy_n(from, n, prediction), prediction + TERM_ROWS, from[n - 1]);
+      std::fill(std::copy_n(truth, n, label), label + TERM_ROWS, truth[n - 1]);
+      from = prediction, truth = label;
+    }
+    if (plain)
+      plain(from, truth, call.rows.setting[0], terms, call.simd);
+    else
+      of_rows(call.rows, first, n, terms);
+    const double* weight = call.weight ? call.weight + first : nullptr;
+    top = std::max(top, weigh_terms(weight, n, terms, call.simd));
+    std::copy_n(terms, n, call.out + first);
+  }
+  return top;
 }
 
 struct NamedTerm {
   const char* name;
-  double (*terms)(const TermCall&);
+  PlainTerms plain;  // null: rows have several outputs in any case
+  RowTerms of_rows;
 };
 
-#define OUTPUT_TERM(NAME, TERM) {#NAME, &output_terms<TERM>},
-#define ROW_TERM(NAME, TERM) {#NAME, &row_terms<TERM>},
+#define OUTPUT_TERM(NAME, TERM) {#NAME, &plain_terms<TERM>, &row_terms<MeanOfOutputs<TERM>>},
+#define ROW_TERM(NAME, TERM) {#NAME, nullptr, &row_terms<TERM>},
 constexpr NamedTerm TERMS[] = {BG_OUTPUT_TERMS(OUTPUT_TERM) BG_ROW_TERMS(ROW_TERM)};
 
 template <class Named, size_t N>
@@ -116,8 +135,13 @@ double metric_terms(const char* kernel, Matrix<const double> prediction, Matrix<
   const TermCall call{rows,       weight ? weight->data() : nullptr,
                       out.data(), static_cast<int64_t>(n_rows),
                       n_threads,  static_cast<Simd>(simd)};
+  const PlainTerms plain = rows.n_outputs == 1 ? term.plain : nullptr;
+  std::atomic<uint64_t> top{0};
   nb::gil_scoped_release release;
-  return term.terms(call);
+  parallel_rows(call.n_rows, call.n_threads, [&](int64_t begin, int64_t end) {
+    raise_top(top, judge_rows(call, plain, term.of_rows, begin, end));
+  });
+  return double_of_bits(static_cast<int64_t>(top.load()));
 }
 
 int64_t sum_in_units(Vector<const double> values, int64_t exponent, int n_threads, int simd) {
@@ -156,7 +180,7 @@ void cell_sums(Matrix<const double> prediction, Matrix<const double> label,
       if (cell >= 0 && cell < n_cells) local[cell] += weight[i];
     }
     for (int64_t c = 0; c < n_cells; ++c)
-      if (local[c]) std::atomic_ref<int64_t>(total[c]).fetch_add(local[c]);
+      if (local[c]) AtomicRef(total[c]).add(local[c]);
   });
 }
 

@@ -8,12 +8,11 @@
 #include "bindings/numpy_arrays.h"
 #include "bindings/rooms.h"
 #include "common/key_order.h"
+#include "common/whole128.h"
 #include "metrics.h"
 
 namespace bitgrove {
 namespace {
-
-using Whole128 = unsigned __int128;
 
 struct Weights {
   int64_t positive = 0, negative = 0;
@@ -95,7 +94,7 @@ nb::tuple order_steps(Vector<const Value> values, Vector<const int64_t> positive
 }
 
 struct StepSums {
-  Whole128 area = 0;
+  Whole128 area;
   int64_t precision = 0;
 };
 
@@ -105,7 +104,7 @@ StepSums sums_of(const Range& range, int64_t negative_below, Weights above) {
   auto below = static_cast<uint64_t>(negative_below);
   for (int64_t s = 0; s < range.n_steps; ++s) {
     const auto [positive, negative] = range.steps[s];
-    sums.area += static_cast<Whole128>(positive) * (2 * below + negative);
+    sums.area += product(positive, 2 * below + negative);
     below += negative;
   }
   for (int64_t s = range.n_steps - 1; s >= 0; --s) {
@@ -151,7 +150,7 @@ void order_sums(Vector<const Value> values, Vector<const int64_t> positive,
   out[0] = higher[0].positive - above.first;
   out[1] = higher[0].negative - above.second;
   for (int digit = 0; digit < 4; ++digit)
-    out[2 + digit] = static_cast<int64_t>(static_cast<uint32_t>(total.area >> (32 * digit)));
+    out[2 + digit] = static_cast<int64_t>(total.area.digit(digit));
   out[6] = total.precision;
 }
 

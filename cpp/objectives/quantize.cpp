@@ -23,13 +23,14 @@ struct SharedTotals {
   std::atomic<int64_t> squared_grad{0}, squared_error{0};
 };
 
-template <int HalfBits, bool Stochastic, bool HasHess>
+template <int HalfBits, bool HasHess>
 void quantize_block(const float* grad, const float* hess, const Rounding s, int64_t begin,
                     int64_t end, typename Packed<HalfBits>::Sum* out, SharedTotals& totals) {
   int64_t abs_grad = 0, grad_sum = 0, hess_sum = 0, zeros = 0, squares = 0, errors = 0;
+  // By bits: a choice would make two loops of this one.
+  const uint64_t drawn = s.stochastic ? ~uint64_t{0} : 0, fixed = ~drawn & NEAREST_NOISE;
   for (int64_t i = begin; i < end; ++i) {
-    const uint64_t hash =
-        Stochastic ? row_hash(s.key, s.first_row + static_cast<uint64_t>(i)) : NEAREST_NOISE;
+    const uint64_t hash = (row_hash(s.key, s.first_row + static_cast<uint64_t>(i)) & drawn) | fixed;
     const double x = static_cast<double>(grad[i]) * s.inverse_grad;
     const double g = clamp(round_with_noise(x, grad_noise(hash)), s.grad_limit);
     const int32_t gi = static_cast<int32_t>(g);
@@ -62,16 +63,10 @@ void quantize_rows(const float* grad, const float* hess, int64_t n, const Roundi
   auto* packed = static_cast<typename Packed<HalfBits>::Sum*>(out);
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     with_simd(simd, [&] {
-      if (!hess)
-        rounding.stochastic ? quantize_block<HalfBits, true, false>(grad, hess, rounding, begin,
-                                                                    end, packed, totals)
-                            : quantize_block<HalfBits, false, false>(grad, hess, rounding, begin,
-                                                                     end, packed, totals);
+      if (hess)
+        quantize_block<HalfBits, true>(grad, hess, rounding, begin, end, packed, totals);
       else
-        rounding.stochastic
-            ? quantize_block<HalfBits, true, true>(grad, hess, rounding, begin, end, packed, totals)
-            : quantize_block<HalfBits, false, true>(grad, hess, rounding, begin, end, packed,
-                                                    totals);
+        quantize_block<HalfBits, false>(grad, hess, rounding, begin, end, packed, totals);
     });
   });
 }

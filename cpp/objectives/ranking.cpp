@@ -75,7 +75,7 @@ int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums,
     mine.assign(sums.size(), 0);
     total += add(task * n_ranks, std::min(n_upper, (task + 1) * n_ranks), mine.data());
     for (size_t i = 0; i < sums.size(); ++i)
-      if (mine[i]) std::atomic_ref(sums[i]).fetch_add(mine[i], std::memory_order_relaxed);
+      if (mine[i]) AtomicRef(sums[i]).add(mine[i]);
   });
   return total;
 }

@@ -2,11 +2,12 @@
 #include "predict/coded_rows.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace bitgrove {
 namespace {
 
-#if defined(__x86_64__)
+#if defined(BG_X86)
 
 BG_TARGET_AVX512 void compare_avx512(const CodedSplit* splits, int n_splits,
                                      const CodeColumn* columns, RowSet* above) {
@@ -108,7 +109,7 @@ void number_rows(const RowSet* leaves, int n_leaves, uint16_t* out) {
   for (int leaf = 0; leaf < n_leaves; ++leaf)
     for (int w = 0; w < CODED_ROWS / 64; ++w)
       for (uint64_t rows = leaves[leaf].words[w]; rows; rows &= rows - 1)
-        out[64 * w + __builtin_ctzll(rows)] = static_cast<uint16_t>(leaf);
+        out[64 * w + std::countr_zero(rows)] = static_cast<uint16_t>(leaf);
 }
 
 #endif
@@ -158,7 +159,7 @@ void CodedRows::read(const SparseTable& table, const std::vector<int32_t>& colum
 
 const std::array<uint16_t, CODED_ROWS>& CodedRows::leaves_of(std::span<const CodedSplit> tree,
                                                              std::span<const CodedSubset> subsets) {
-#if defined(__x86_64__)
+#if defined(BG_X86)
   const CodedSplit* splits = tree.data();
   const int n_splits = static_cast<int>(tree.size());
   const bool wide = simd_ == Simd::avx512;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "common/compiler.h"
 #include "predict/forest.h"
 #include "sparse/sparse_table.h"
 
@@ -18,7 +19,7 @@ constexpr int CODED_ROWS = 256;
 
 // One bit per row, as a vector for the compiler: set operations are a few instructions.
 struct alignas(CODED_ROWS / 8) RowSet {
-  uint64_t words __attribute__((vector_size(CODED_ROWS / 8)));
+  FourWords words;
 };
 
 struct alignas(64) CodeColumn {

@@ -34,7 +34,8 @@ class BitWriter {
     word_ = (value >> (n_bits - n_held_ - 1)) >> 1;  // two shifts: together they may be 64
   }
 
-  BG_FN void put_all(const uint64_t* values, int n, int n_bits) {
+  // Not inlined: it is the same for every layout and instruction set.
+  BG_NOINLINE void put_all(const uint64_t* values, int n, int n_bits) {
     int i = 0;
     if (n_bits <= MOST_GROUPED_BITS)
       for (; i + GROUP <= n; i += GROUP) {

@@ -8,12 +8,14 @@
 #include "tree/histogram.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/compiler.h"
 #include "common/parallel.h"
 #include "common/plan_checks.h"
 #include "common/widths.h"
@@ -80,8 +82,8 @@ GradientSums accumulate(const HistogramSource& source, const Task& task,
   for (int64_t i = task.begin; i < task.end; ++i) {
     const int64_t row = rows[i];
     const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
-    __builtin_prefetch(tile + ahead * stride);
-    __builtin_prefetch(packed_rows + ahead);
+    prefetch(tile + ahead * stride);
+    prefetch(packed_rows + ahead);
     const uint8_t* codes = tile + row * stride;
     const typename Row::Sum packed = packed_rows[row];
     const auto grad = static_cast<Int>(Row::grad(packed));
@@ -107,8 +109,8 @@ GradientSums accumulate_tile(const HistogramSource& source, const Task& task,
 
 // to += from, or to = from where the slot still holds another node's sums.
 template <class From, class Total>
-BG_FN void move_bins(const typename From::Sum* from, typename Total::Sum* to, int64_t n_bins,
-                     bool add) {
+BG_FN void move_bins(const typename From::Sum* BG_RESTRICT from,
+                     typename Total::Sum* BG_RESTRICT to, int64_t n_bins, bool add) {
   if (add)
     for (int64_t b = 0; b < n_bins; ++b) to[b] = Total::add(to[b], convert<Total, From>(from[b]));
   else
@@ -149,17 +151,11 @@ BG_FN void move_marginals(const TileCode& code, typename Total::Sum* joint,
   move_bins<Total, Total>(joint, total + last->bin_offset, last->n_bins, add);
 }
 
-// Divides a shared column among its codes. What they get are sums over the node's rows, which the
-// total's width holds: bytes become totals before they are added up.
-template <class Local, class Total>
-BG_FN void move_codes(const TileColumn& column, const typename Local::Sum* from,
-                      typename Total::Sum* total, bool add) {
-  alignas(CACHE_LINE) typename Total::Sum bytes[BINS_PER_FEATURE], joint[BINS_PER_FEATURE];
-  if (column.codes.size() == 1) {
-    move_bins<Local, Total>(from, joint, column.n_bytes, false);
-    return move_marginals<Total>(column.codes[0], joint, total, add);
-  }
-  move_bins<Local, Total>(from, bytes, column.n_bytes, false);
+template <class Total>
+BG_FN void move_all_codes(const TileColumn& column, typename Total::Sum* bytes,
+                          typename Total::Sum* total, bool add) {
+  if (column.codes.size() == 1) return move_marginals<Total>(column.codes[0], bytes, total, add);
+  alignas(CACHE_LINE) typename Total::Sum joint[BINS_PER_FEATURE];
   for (const TileCode& code : column.codes) {
     std::fill_n(joint, code.n_codes, typename Total::Sum{});
     for (int b = 0; b < column.n_bytes; ++b)
@@ -168,10 +164,20 @@ BG_FN void move_codes(const TileColumn& column, const typename Local::Sum* from,
   }
 }
 
-// Moves the local histogram into the slot and leaves it zeroed for the next task.
+// Divides the sums of a shared column's bytes, which are used up, among its codes.
+template <class Total>
+void move_codes(const TileColumn& column, typename Total::Sum* bytes, typename Total::Sum* total,
+                bool add, Simd simd) {
+  with_simd(simd, [&] { move_all_codes<Total>(column, bytes, total, add); });
+}
+
+// Moves the local histogram into the slot and leaves it zeroed for the next task. What features of
+// a shared column get are sums over the node's rows, which the total's width holds: bytes become
+// totals before they are added up. Compiled for an instruction set are the loops over bins alone.
 template <class Local, class Total>
 void flush(const HistogramSource& source, const Task& task, typename Local::Sum* local,
-           uint8_t* slot, Guard& guard) {
+           uint8_t* slot, Guard& guard, Simd simd) {
+  alignas(CACHE_LINE) typename Total::Sum bytes[BINS_PER_FEATURE];
   const TileColumn* columns = source.layout->columns().data() + task.tile * TILE_FEATURES;
   const int n_columns = TileView::features_of(task.tile, source.tiles.n_features);
   auto* total = reinterpret_cast<typename Total::Sum*>(slot);
@@ -181,11 +187,12 @@ void flush(const HistogramSource& source, const Task& task, typename Local::Sum*
   for (int c = 0; c < n_columns; ++c) {
     const TileColumn& column = columns[c];
     typename Local::Sum* from = local + c * COLUMN_STRIDE<Local>;
-    if (column.codes.size() == 1 && column.codes[0].members.size() == 1)
-      move_bins<Local, Total>(from, total + column.codes[0].members[0].bin_offset, column.n_bytes,
-                              add);
-    else
-      move_codes<Local, Total>(column, from, total, add);
+    const bool is_shared = column.codes.size() > 1 || column.codes[0].members.size() > 1;
+    auto* to = is_shared ? bytes : total + column.codes[0].members[0].bin_offset;
+    with_simd(simd, [from, to, n = column.n_bytes, add_here = add && !is_shared] {
+      move_bins<Local, Total>(from, to, n, add_here);
+    });
+    if (is_shared) move_codes<Total>(column, bytes, total, add, simd);
     std::fill_n(from, column.n_bytes, typename Local::Sum{});
   }
   guard.lock.unlock();
@@ -218,10 +225,10 @@ void run_task(const HistogramSource& source, const Task& task, const Node& node,
               Guard& guard, Simd simd) {
   auto* local = static_cast<typename Local::Sum*>(buffer);
   const auto flush_local = [&] {
-    visit_width(node.total_width, source.packed, [&](auto total) {
+    visit_total_width(node.total_width, source.packed, [&](auto total) {
       using Total = decltype(total);
-      if constexpr (Total::half_bits >= Local::half_bits)
-        with_simd(simd, [&] { flush<Local, Total>(source, task, local, node.sums, guard); });
+      if constexpr (Total::half_bits >= Local::half_bits && PACKED_ALIKE<Local, Total>)
+        flush<Local, Total>(source, task, local, node.sums, guard, simd);
     });
   };
   switch (source.row_width) {
@@ -270,7 +277,7 @@ std::vector<Node> nodes_of(std::span<const Build> plan, const PoolView& pool,
 }
 
 void clear_slot(const Node& node, int64_t n_bins, bool packed) {
-  visit_width(node.total_width, packed, [&](auto total) {
+  visit_total_width(node.total_width, packed, [&](auto total) {
     using Sum = typename decltype(total)::Sum;
     std::fill_n(reinterpret_cast<Sum*>(node.sums), n_bins, Sum{});
   });
@@ -287,7 +294,7 @@ void subtract_slot(uint8_t* parent, const uint8_t* child, int64_t begin, int64_t
     const int64_t n = std::min(CHUNK, end - i);
     for (int64_t j = 0; j < n; ++j)
       chunk[j] = convert<Out, Parent>(Parent::subtract(p[i + j], convert<Parent, Child>(c[i + j])));
-    __builtin_memcpy(parent + i * sizeof(typename Out::Sum), chunk, n * sizeof(typename Out::Sum));
+    std::memcpy(parent + i * sizeof(typename Out::Sum), chunk, n * sizeof(typename Out::Sum));
   }
 }
 
@@ -295,14 +302,14 @@ void subtract_step(const Subtraction& step, const PoolView& pool, BinRange bins,
                    Simd simd) {
   uint8_t* parent = pool.data + step.parent_slot * pool.slot_bytes;
   const uint8_t* built = pool.data + step.built_slot * pool.slot_bytes;
-  visit_width(step.parent_width, packed, [&](auto p) {
-    visit_width(step.built_width, packed, [&](auto c) {
-      visit_width(step.out_width, packed, [&](auto o) {
+  visit_total_width(step.parent_width, packed, [&](auto p) {
+    visit_total_width(step.built_width, packed, [&](auto c) {
+      visit_total_width(step.out_width, packed, [&](auto o) {
         using P = decltype(p);
         using C = decltype(c);
         using O = decltype(o);
-        if constexpr (P::half_bits >= 16 && C::half_bits >= 16 && O::half_bits >= 16 &&
-                      C::half_bits <= P::half_bits && O::half_bits <= P::half_bits)
+        if constexpr (C::half_bits <= P::half_bits && O::half_bits <= P::half_bits &&
+                      PACKED_ALIKE<P, C> && PACKED_ALIKE<P, O> && PACKED_ALIKE<C, O>)
           with_simd(simd, [&] { subtract_slot<P, C, O>(parent, built, bins.first, bins.last); });
       });
     });

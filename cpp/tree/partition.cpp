@@ -9,13 +9,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <optional>
 #include <vector>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "bindings/rooms.h"
 #include "common/parallel.h"
@@ -81,7 +78,7 @@ int64_t divide_by_set(const Split& s, const int32_t* rows, int64_t n, Halves out
   return n_left;
 }
 
-#if defined(__x86_64__)
+#if defined(BG_X86)
 
 // Columns are padded by 3 bytes so that the 32-bit gathers stay inside.
 BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n, Halves out) {
@@ -98,7 +95,7 @@ BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int6
     const __mmask16 right = static_cast<__mmask16>(~left);
     _mm512_storeu_si512(out.left + n_left, _mm512_maskz_compress_epi32(left, row));
     _mm512_storeu_si512(out.right + (i - n_left), _mm512_maskz_compress_epi32(right, row));
-    n_left += __builtin_popcount(left);
+    n_left += std::popcount(static_cast<uint32_t>(left));
   }
   return divide_scalar(s, rows, i, n, n_left, out);
 }
@@ -132,7 +129,7 @@ BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t 
                         _mm256_permutevar8x32_epi32(row, lanes(left)));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.right + (i - n_left)),
                         _mm256_permutevar8x32_epi32(row, lanes(right)));
-    n_left += __builtin_popcount(left);
+    n_left += std::popcount(static_cast<uint32_t>(left));
   }
   return divide_scalar(s, rows, i, n, n_left, out);
 }
@@ -141,7 +138,7 @@ BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t 
 
 int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves out) {
   if (s.left_bins) return divide_by_set(s, rows, n, out);
-#if defined(__x86_64__)
+#if defined(BG_X86)
   if (simd == Simd::avx512) return divide_avx512(s, rows, n, out);
   if (simd == Simd::avx2) return divide_avx2(s, rows, n, out);
 #else

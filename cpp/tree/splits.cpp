@@ -279,9 +279,8 @@ void search_onehot(const typename Layout::Sum* bins, int n_bins, const SearchedN
 
 // Not inlined: the loops over bins of numeric features are the hot ones, and are compiled alone.
 template <class Layout, class Gain>
-__attribute__((noinline)) void search_levels(const SearchedNode& node,
-                                             const SplitFeatures& features, int f, const Gain& gain,
-                                             SplitInfo& best) {
+BG_NOINLINE void search_levels(const SearchedNode& node, const SplitFeatures& features, int f,
+                               const Gain& gain, SplitInfo& best) {
   const int64_t offset = features.bin_offset[f];
   const int n_bins = static_cast<int>(features.bin_offset[f + 1] - offset);
   const int missing_bin = n_bins - features.has_missing[f];
@@ -327,24 +326,21 @@ SplitInfo search_block(const SearchedNode& node, const SplitFeatures& features, 
   const PlainGain plain{rules.gain, leaf_score(node.grad, node.hess, rules.gain)};
   double parent_score = plain.parent_score;
   SplitInfo best = NO_SPLIT;
-  visit_width(node.width, packed, [&](auto layout) {
+  visit_total_width(node.width, packed, [&](auto layout) {
     using Layout = decltype(layout);
-    if constexpr (Layout::half_bits >= 16) {
-      // A body for each kind of sums: in one, they would share registers and a stack.
-      if (rules.split) {
-        const RuledGain ruled = ruled_gain(rules.gain, *node.searched, *rules.split);
-        parent_score = ruled.parent_score;
-        with_simd(simd,
-                  [&] { search_all<Layout, Prefix>(node, features, begin, end, ruled, best); });
-      } else if (node.can_estimate) {
-        with_simd(simd, [&] {
+    // A body for each kind of sums: in one, they would share registers and a stack.
+    if (rules.split) {
+      const RuledGain ruled = ruled_gain(rules.gain, *node.searched, *rules.split);
+      parent_score = ruled.parent_score;
+      return with_simd(
+          simd, [&] { search_all<Layout, Prefix>(node, features, begin, end, ruled, best); });
+    }
+    if constexpr (Layout::half_bits <= 32)
+      if (node.can_estimate)
+        return with_simd(simd, [&] {
           search_all<Layout, ShortPrefix>(node, features, begin, end, plain, best);
         });
-      } else {
-        with_simd(simd,
-                  [&] { search_all<Layout, Prefix>(node, features, begin, end, plain, best); });
-      }
-    }
+    with_simd(simd, [&] { search_all<Layout, Prefix>(node, features, begin, end, plain, best); });
   });
   if (!(best.gain > gain_floor(parent_score, rules.gain))) best = NO_SPLIT;
   return best;

@@ -23,6 +23,8 @@ QUESTIONS = {
     "calls": "what does a user wait for besides trees: binning, first use, predictions?",
     "dask_cluster": "what does training on Dask cost, beside LightGBM's?",
     "distributed": "what crosses between MPI ranks, beside LightGBM's sockets? (root)",
+    "faults": "one rank of MPI or Dask fails: what do the others say, and how soon? (root)",
+    "reliability": "the same damage, wrong inputs, kills and Ctrl-C given to other libraries, too",
     "scaling": "how does time grow with ranks and links? The points of fig4's model (root)",
 }
 

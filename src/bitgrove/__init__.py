@@ -1,12 +1,7 @@
 """bitgrove: gradient boosted trees trained in integers, with the same bits everywhere."""
 
-# ruff: noqa: E402 -- the core is loaded before anything imports it
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from bitgrove.machine.openmp import load_core
-
-load_core()
 
 from bitgrove.callbacks import (
     checkpoint,
@@ -15,6 +10,7 @@ from bitgrove.callbacks import (
     progress_bar,
     record_evaluation,
     reset_parameter,
+    stop_on_interrupt,
 )
 from bitgrove.data.binned.dataset import open_dataset
 from bitgrove.data.dataset import Dataset
@@ -65,6 +61,7 @@ __all__ = [
     "progress_bar",
     "record_evaluation",
     "reset_parameter",
+    "stop_on_interrupt",
     "train",
     "verify",
 ]

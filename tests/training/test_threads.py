@@ -58,15 +58,6 @@ def test_environment_limits_the_default_only(monkeypatch: pytest.MonkeyPatch) ->
     assert available_cores() >= 1
 
 
-def test_environment_is_left_as_it_was() -> None:
-    """Loading the core sets how idle threads wait, and takes the setting back."""
-    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-    code = f"import os, bitgrove; print([name for name in {names} if name in os.environ])"
-    clean = {k: v for k, v in os.environ.items() if k not in names}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean)
-    assert done.stdout.strip() == "[]", done.stderr
-
-
 @pytest.mark.parametrize("asked", [MOST_THREADS + 1, 100_000, 2**31 - 1, 2**70])
 def test_more_threads_than_any_machine_has_are_cut_with_a_warning(asked: int) -> None:
     with pytest.warns(bg.BitgroveWarning, match="at most 1024 threads"):

@@ -1,4 +1,4 @@
-"""The C++ backend: OpenMP threads, AVX-512/AVX2/scalar chosen at run time.
+"""The C++ backend: threads, AVX-512/AVX2/scalar chosen at run time.
 
 Owns the NumPy arrays the kernels work on and hands them over; holds no logic of its own. The
 environment variable BITGROVE_SIMD (scalar, avx2, avx512) lowers the instruction set.

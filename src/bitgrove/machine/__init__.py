@@ -1,1 +1,1 @@
-"""What the machine offers: cores, instruction sets, the OpenMP runtime, GPUs, files."""
+"""What the machine offers: cores, instruction sets, GPUs, files."""

@@ -1,9 +1,4 @@
-"""How many threads a call may use.
-
-A process made by fork() inherits GNU OpenMP's memory but not its threads, and would wait for them
-for ever: there, everything runs on one thread. Processes that are spawned (joblib's default) are
-not affected.
-"""
+"""How many threads a call may use."""
 
 from __future__ import annotations
 
@@ -15,22 +10,11 @@ from typing import TypeVar
 
 from bitgrove.errors import BitgroveWarning
 
-# GNU OpenMP keeps the threads of a team on the stack of the one that calls; it ends where they are
-# tens of thousands, and long before that they only wait for each other.
+# Long before that they only wait for each other.
 MOST_THREADS = 1024
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-_forked = False
-
-
-def _after_fork() -> None:
-    global _forked
-    _forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def available_cores() -> int:
@@ -44,11 +28,9 @@ def available_cores() -> int:
 
 
 def resolve_threads(n_jobs: int | None) -> int:
-    """None, 0 and -1 mean all available cores, -2 all but one; one in a forked process.
+    """None, 0 and -1 mean all available cores, -2 all but one.
 
     More than MOST_THREADS are cut to that, with a warning."""
-    if _forked:
-        return 1
     if n_jobs is None or n_jobs <= 0:
         return max(1, min(MOST_THREADS, available_cores()) + 1 + min(n_jobs or -1, -1))
     if n_jobs > MOST_THREADS:

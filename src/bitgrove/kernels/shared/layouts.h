@@ -18,6 +18,8 @@ typedef unsigned long long uint64_t;
 #else
 #include <cstdint>
 #define BG_FN inline __attribute__((always_inline))
+#define BG_NOINLINE __attribute__((noinline))
+#define BG_RESTRICT __restrict
 #endif
 
 namespace bitgrove {

@@ -6,6 +6,10 @@
 // by operation; what bounds nodes have is cpp/growth/node_rules.cpp.
 #pragma once
 
+#if !defined(__CUDACC_RTC__)
+#include <limits>
+#endif
+
 #include "gain.h"
 #include "plans.h"
 #include "rounding.h"
@@ -28,7 +32,7 @@ constexpr uint64_t DRAWN_CUTS = 1ull << 40, DRAWN_CHILDREN = 1ull << 41;
 #if defined(__CUDACC_RTC__)
 BG_FN double minus_infinity() { return -__longlong_as_double(0x7FF0000000000000ll); }
 #else
-BG_FN double minus_infinity() { return -__builtin_huge_val(); }
+BG_FN double minus_infinity() { return -std::numeric_limits<double>::infinity(); }
 #endif
 
 BG_FN double within(double x, double lower, double upper) {
