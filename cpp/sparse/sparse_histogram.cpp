@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/compiler.h"
 #include "common/parallel.h"
 #include "common/widths.h"
 
@@ -47,12 +48,12 @@ void for_each_row(const HistogramSource& source, int64_t begin, int64_t end, Vis
   const int32_t* rows = source.rows;
   const int64_t last = end - 1;
   for (int64_t i = begin; i < end; ++i) {
-    __builtin_prefetch(bins.row_begin(rows[std::min(i + PREFETCH_BEGIN, last)]));
+    prefetch(bins.row_begin(rows[std::min(i + PREFETCH_BEGIN, last)]));
     const int64_t row = rows[i], ahead = rows[std::min(i + PREFETCH_ROW, last)];
-    __builtin_prefetch(packed_rows + ahead);
+    prefetch(packed_rows + ahead);
     const std::span<const uint32_t> coming = bins.row(ahead);
     for (size_t k = 0; k < coming.size(); k += VALUES_PER_LINE)
-      __builtin_prefetch(coming.data() + k);
+      prefetch(coming.data() + k);
     visit(convert<Total, Row>(packed_rows[row]), bins.row(row));
   }
 }
