@@ -1,8 +1,8 @@
 """The oldest supported version of every dependency: what `make test-lowest` installs.
 
-`lowest.py 3.10 cli plot` prints one pin per requirement of pyproject.toml that has a lower bound, of
-the runtime and of the named extras: `numpy>=1.24` becomes `numpy==1.24.*`, so that the newest mended
-release of that version is tried.
+`lowest.py 3.10 cli plot` prints one pin per requirement that has a lower bound, of the runtime and
+of the named extras: `numpy>=1.24` becomes `numpy==1.24.*`, so that the newest mended release of
+that version is tried.
 """
 
 from __future__ import annotations

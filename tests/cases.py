@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 import bitgrove as bg
 from bitgrove.distributed import run_threads
@@ -23,7 +24,7 @@ class Case:
     """One training problem; `valid` is (X, y, group) or None."""
 
     params: dict[str, Any]
-    X: NDArray[Any]
+    X: Any  # an array, or a sparse one
     y: NDArray[Any]
     weight: NDArray[Any] | None = None
     group: NDArray[np.int64] | None = None
@@ -308,25 +309,32 @@ def asymmetric(label: Any, score: Any) -> tuple[Any, Any]:
     return side * gap, side
 
 
+def _sparse(form: str, valid: bool = False, **more: Any) -> Case:
+    """Few values in most columns, some of them missing, and many in the first."""
+    X = table(700, 40, 21, missing=0.02)
+    X[np.random.default_rng(22).random(X.shape) < np.linspace(0.4, 1.0, 40)] = 0.0
+    y, rows = (signal(X, 21) > 0.75).astype(float), sparse.csr_array(X).asformat(form)
+    held_out = (rows[:200], y[:200], None) if valid else None
+    return Case(base_params("binary", **more), rows, y, valid=held_out)
+
+
+# fmt: off
 CASES: dict[str, Callable[[], Case]] = {
     "binary 2 bits": lambda: _binary(2),
     "binary 3 bits nearest": lambda: _binary(3, rounding="nearest"),
     "binary 4 bits no refit": lambda: _binary(4, refit_leaves=False),
     "binary 5 bits regularised": lambda: _binary(
-        5, reg_alpha=0.3, reg_lambda=2.0, min_split_gain=0.1, min_child_weight=3.0
-    ),
+        5, reg_alpha=0.3, reg_lambda=2.0, min_split_gain=0.1, min_child_weight=3.0),
     "binary 8 bits depth": lambda: _binary(8, max_depth=3),
     "binary full precision": lambda: _binary(None),
     "binary sampled": lambda: _binary(3, subsample=0.6, subsample_freq=2, colsample_bytree=0.5),
     "binary mvs": lambda: _binary(4, data_sample_strategy="mvs", subsample=0.4),
     "binary goss full precision": lambda: _binary(
-        None, data_sample_strategy="goss", top_rate=0.1, other_rate=0.2, colsample_bytree=0.5
-    ),
+        None, data_sample_strategy="goss", top_rate=0.1, other_rate=0.2, colsample_bytree=0.5),
     "binary by class": lambda: _binary(3, pos_bagging_fraction=0.9, neg_bagging_fraction=0.4),
     "dart": lambda: _binary(4, boosting_type="dart", drop_rate=0.4, skip_drop=0.1, n_estimators=9),
     "dart as in XGBoost": lambda: _several_classes(
-        booster="dart", rate_drop=0.5, uniform_drop=True, xgboost_dart_mode=True, skip_drop=0.0
-    ),
+        booster="dart", rate_drop=0.5, uniform_drop=True, xgboost_dart_mode=True, skip_drop=0.0),
     "forest": lambda: _values("mae", boosting_type="rf", subsample=0.6, valid=True),
     "forest of classes": lambda: _several_classes(boosting_type="rf", colsample_bytree=0.5),
     "binary few bins": lambda: _binary(4, max_bin=9, bin_sample_rows=200),
@@ -337,8 +345,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "regression full precision": lambda: _regression(False, gradient_bits=None),
     "regression heavy tail": _heavy_tail,
     "regression weighted mvs": lambda: _regression(
-        True, data_sample_strategy="mvs", subsample=0.3, refit_leaves=False
-    ),
+        True, data_sample_strategy="mvs", subsample=0.3, refit_leaves=False),
     "multiclass": _multiclass,
     "multiclass rare class": _rare_class,
     "ranking": _ranking,
@@ -363,36 +370,25 @@ CASES: dict[str, Callable[[], Case]] = {
     "several labels": _several_labels,
     "function": lambda: _values(asymmetric, weighted=True, base_score=0.5),
     "monotone": lambda: _binary(
-        3, monotone_constraints=[1, -1, 0, 1, 0, 0, 0], refit_leaves=False, reg_alpha=0.1
-    ),
+        3, monotone_constraints=[1, -1, 0, 1, 0, 0, 0], refit_leaves=False, reg_alpha=0.1),
     "monotone intermediate": lambda: _values(
-        "regression",
-        monotone_constraints_method="intermediate",
-        num_leaves=31,
-        monotone_constraints=[1, -1, 0, 1, 0],
-        gradient_bits=3,
-    ),
+        "regression", monotone_constraints_method="intermediate", num_leaves=31, gradient_bits=3,
+        monotone_constraints=[1, -1, 0, 1, 0]),
     "monotone quantile": lambda: _values(
-        "quantile", monotone_constraints=[1, -1, 0, 1, 0], path_smooth=2.0, n_estimators=4
-    ),
+        "quantile", monotone_constraints=[1, -1, 0, 1, 0], path_smooth=2.0, n_estimators=4),
     "interactions": lambda: _binary(
-        4, interaction_constraints=[[0, 1], [1, 2, 3]], colsample_bynode=0.6, colsample_bytree=0.9
-    ),
+        4, interaction_constraints=[[0, 1], [1, 2, 3]], colsample_bynode=0.6, colsample_bytree=0.9),
     "rules together": lambda: _categories(
-        "multiclass",
-        n_estimators=3,
-        monotone_constraints=[0, 0, 0, 0, 1, -1],
-        path_smooth=5.0,
-        monotone_constraints_method="intermediate",
+        "multiclass", n_estimators=3, monotone_constraints=[0, 0, 0, 0, 1, -1],
+        path_smooth=5.0, extra_trees=True, monotone_constraints_method="intermediate",
         feature_contri=[1, 0.5, 1, 0.9, 1, 1],
-        extra_trees=True,
         interaction_constraints=[[0, 1, 4], [2, 3, 4, 5]],
-        colsample_bynode=0.8,
-    ),
+        colsample_bynode=0.8),
+    "sparse rows": lambda: _sparse("csr", valid=True, subsample=0.7, subsample_freq=1),
+    "sparse columns": lambda: _sparse("csc", gradient_bits=None, num_leaves=63),
     "categories": lambda: _categories("regression", early_stopping_rounds=3, n_estimators=12),
     "categories binary sampled": lambda: _categories("binary", subsample=0.6, gradient_bits=2),
     "categories multiclass": lambda: _categories("multiclass", n_estimators=3, max_bin=50),
     "categories full precision": lambda: _categories(
-        "regression", gradient_bits=None, max_cat_threshold=5, max_cat_to_onehot=1, cat_l2=0.5
-    ),
+        "regression", gradient_bits=None, max_cat_threshold=5, max_cat_to_onehot=1, cat_l2=0.5),
 }

@@ -25,13 +25,18 @@ def case(request: pytest.FixtureRequest) -> Case:
     return make()
 
 
-@pytest.fixture
-def solo_digest(request: pytest.FixtureRequest, case: Case) -> str:
-    """The committed digest of the case: tests/golden proves that training alone gives it."""
+@pytest.fixture(scope="session")
+def solo_digests() -> dict[str, str]:
+    """The committed digest of each case: tests/golden proves that training alone gives it."""
     digests: dict[str, str] = json.loads(
         (Path(__file__).parent / "golden/digests.json").read_text()
     )
-    return digests[request.node.callspec.params["case"]]
+    return digests
+
+
+@pytest.fixture
+def solo_digest(request: pytest.FixtureRequest, case: Case, solo_digests: dict[str, str]) -> str:
+    return solo_digests[request.node.callspec.params["case"]]
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ NB_MODULE(_core, m) {
   init_canonical(m);
   init_copies(m);
   init_tile_layout(m);
+  init_sparse_table(m);
+  init_sparse_bins(m);
   init_gradients(m);
   init_quantize(m);
   init_metrics(m);
@@ -26,8 +28,10 @@ NB_MODULE(_core, m) {
   init_frontier(m);
   init_cuda(m);
   init_leaves(m);
+  init_walk(m);
   init_forest(m);
   init_predict(m);
+  init_predict_sparse(m);
   init_shap_forest(m);
   init_shap(m);
   init_interventional(m);

@@ -25,6 +25,8 @@ struct TreeArrays {
   PackedRows packed_rows;
   Vector<const int64_t> bin_offset;
   Vector<const uint8_t> has_missing, allowed, categorical;
+  Vector<const int32_t> column_of;
+  Matrix<uint8_t> marks;
 };
 
 // Rules of a training's splits, with the arrays they look into.
@@ -36,11 +38,12 @@ struct BoundRules {
 
 struct BoundTree {
   TreeArrays arrays;
-  nb::object layout, split_rules;
+  nb::object layout, split_rules, sparse;
   CpuTree tree;
 };
 
-HistogramSource make_source(const TreeArrays& a, const TileLayout& layout, bool packed) {
+HistogramSource make_source(const TreeArrays& a, const TileLayout& layout, const SparseBins* sparse,
+                            bool packed) {
   const auto n_rows = static_cast<int64_t>(a.packed_rows.shape(0));
   require(static_cast<int64_t>(a.tiles.shape(0)) == layout.n_bytes(n_rows),
           "packed rows differ in length from the tiles");
@@ -52,13 +55,14 @@ HistogramSource make_source(const TreeArrays& a, const TileLayout& layout, bool 
           static_cast<int64_t>(a.rows.shape(0)),
           a.packed_rows.data(),
           row_width,
-          packed};
+          packed,
+          sparse};
 }
 
-SplitFeatures make_features(const TreeArrays& a) {
+SplitFeatures make_features(const TreeArrays& a, const SparseBins* sparse) {
   const size_t n_features = a.has_missing.shape(0);
   require(a.bin_offset.shape(0) == n_features + 1 && a.allowed.shape(0) == n_features &&
-              a.categorical.shape(0) == n_features && a.columns.shape(0) == n_features,
+              a.categorical.shape(0) == n_features && a.column_of.shape(0) == n_features,
           "feature arrays differ in length");
   const int n = static_cast<int>(n_features);
   return {a.bin_offset.data(),
@@ -68,17 +72,38 @@ SplitFeatures make_features(const TreeArrays& a) {
           a.categorical.data(),
           n,
           0,
-          n};
+          n,
+          sparse ? sparse->all_implied() : nullptr};
 }
 
-PartitionSource make_division(const TreeArrays& a) {
+// Every feature has a column of bins, or is in the lists of the same rows.
+void check_columns(const TreeArrays& a, const SparseBins* sparse) {
+  const auto n_features = static_cast<int64_t>(a.column_of.shape(0));
+  for (int64_t f = 0; f < n_features; ++f)
+    require(a.column_of(f) < static_cast<int64_t>(a.columns.shape(0)) &&
+                (a.column_of(f) >= 0 || (sparse && sparse->has(f))),
+            "a feature is nowhere");
+  if (!sparse) return;
+  require(sparse->is_prepared() && sparse->n_features() == n_features &&
+              sparse->n_rows() == static_cast<int64_t>(a.packed_rows.shape(0)) &&
+              sparse->n_bins() == a.bin_offset(n_features),
+          "lists of other rows or features");
+  require(static_cast<int64_t>(a.marks.shape(0)) == MARK_COLUMNS &&
+              a.marks.shape(1) == a.columns.shape(1),
+          "marks are columns");
+}
+
+PartitionSource make_division(const TreeArrays& a, const SparseBins* sparse) {
   require(a.scratch.shape(0) >= a.rows.shape(0), "scratch too small");
   return {a.rows.data(),
           static_cast<int64_t>(a.rows.shape(0)),
           a.scratch.data(),
           a.columns.data(),
-          static_cast<int64_t>(a.columns.shape(0)),
-          static_cast<int64_t>(a.columns.shape(1))};
+          static_cast<int64_t>(a.has_missing.shape(0)),
+          static_cast<int64_t>(a.columns.shape(1)),
+          a.column_of.data(),
+          sparse,
+          a.marks.data()};
 }
 
 void make_tree(BoundTree* self, Matrix<uint8_t> pool, nb::object layout,
@@ -86,9 +111,12 @@ void make_tree(BoundTree* self, Matrix<uint8_t> pool, nb::object layout,
                Vector<int32_t> scratch, PackedRows packed_rows, Vector<const int64_t> bin_offset,
                Vector<const uint8_t> has_missing, Vector<const uint8_t> allowed,
                Vector<const uint8_t> categorical, const GainRules& rules, nb::object split_rules,
+               Vector<const int32_t> column_of, nb::object sparse, Matrix<uint8_t> marks,
                bool packed, int n_threads, int simd) {
-  TreeArrays arrays{pool,        tiles,      columns,     rows,    scratch,
-                    packed_rows, bin_offset, has_missing, allowed, categorical};
+  TreeArrays arrays{pool,       tiles,       columns, rows,        scratch,   packed_rows,
+                    bin_offset, has_missing, allowed, categorical, column_of, marks};
+  const SparseBins* lists = sparse.is_none() ? nullptr : &nb::cast<const SparseBins&>(sparse);
+  check_columns(arrays, lists);
   const PoolView slots{pool.data(), static_cast<int64_t>(pool.shape(0)),
                        static_cast<int64_t>(pool.shape(1))};
   SearchRules searched_by{rules};
@@ -98,13 +126,14 @@ void make_tree(BoundTree* self, Matrix<uint8_t> pool, nb::object layout,
     searched_by.split = &given.rules;
   }
   const CpuTree tree{slots,
-                     make_source(arrays, nb::cast<const TileLayout&>(layout), packed),
-                     make_division(arrays),
-                     make_features(arrays),
+                     make_source(arrays, nb::cast<const TileLayout&>(layout), lists, packed),
+                     make_division(arrays, lists),
+                     make_features(arrays, lists),
                      searched_by,
                      n_threads,
                      static_cast<Simd>(simd)};
-  new (self) BoundTree{std::move(arrays), std::move(layout), std::move(split_rules), tree};
+  new (self) BoundTree{std::move(arrays), std::move(layout), std::move(split_rules),
+                       std::move(sparse), tree};
 }
 
 void build(const BoundTree& self, const Records<Build>& builds) {
@@ -154,6 +183,8 @@ void grow(const BoundTree& self, Frontier& frontier, double alpha,
 }  // namespace
 
 void init_tree(nb::module_& m) {
+  m.attr("MARK_COLUMNS") = MARK_COLUMNS;
+  m.attr("NO_MARK") = NO_MARK;
   nb::class_<GainRules>(m, "GainRules", "What turns integer sums into a gain.")
       .def(
           "__init__",
@@ -182,8 +213,9 @@ void init_tree(nb::module_& m) {
   nb::class_<BoundTree>(m, "CpuTree", "One tree on the CPU: the verbs on its arrays.")
       .def("__init__", &make_tree, "pool"_a, "layout"_a, "tiles"_a, "columns"_a, "rows"_a,
            "scratch"_a, "packed_rows"_a, "bin_offset"_a, "has_missing"_a, "allowed"_a,
-           "categorical"_a, "rules"_a, "split_rules"_a = nb::none(), "packed"_a = true,
-           "n_threads"_a = 1, "simd"_a = 0)
+           "categorical"_a, "rules"_a, "split_rules"_a = nb::none(), "column_of"_a = nb::none(),
+           "sparse"_a = nb::none(), "marks"_a = nb::none(), "packed"_a = true, "n_threads"_a = 1,
+           "simd"_a = 0)
       .def("build", &build, "builds"_a, "Sums rows into slots.")
       .def("subtract", &subtract, "subtractions"_a, "bins"_a,
            "Takes built slots from their parents', within the bins [first, last).")

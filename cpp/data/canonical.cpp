@@ -1,12 +1,16 @@
 // Rows in a canonical form, for fingerprints: the same bytes for the same values, whatever type and
-// layout they came in. docs/verification.md says what the bytes are.
+// layout they came in, stored sparsely or not. docs/verification.md says what the bytes are.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/key_sort.h"
 #include "data/columns.h"
+#include "sparse/sparse_table.h"
 
 namespace bitgrove {
 namespace {
@@ -16,11 +20,18 @@ static_assert(std::endian::native == std::endian::little, "the form is little-en
 // Rows read at a time: their part of a row-major table stays in L1 while columns are picked.
 constexpr int64_t PICKED_ROWS = 256;
 constexpr uint8_t AS_BYTES = 1, AS_FLOATS = 4, AS_DOUBLES = 8;  // also the bytes of a value
-constexpr double MAX_BYTE = 254.0;                              // 255 is a missing value
+constexpr uint8_t FEW = 16;          // added where only values that are not zero are written
+constexpr int64_t ZEROS_OF_FEW = 4;  // that is so if fewer than one of so many is not zero
+constexpr double MAX_BYTE = 254.0;   // 255 is a missing value
 constexpr uint8_t MISSING_BYTE = 255;
 constexpr int64_t CHECKED_TOGETHER = 64;  // values between two looks whether one did not fit
+constexpr int64_t MOST_ROWS = 1 << 16;    // of a block: places in it are uint16
+// What a column of n rows takes at most.
+constexpr int64_t room_of(int64_t n) { return 16 + 8 * n; }
 
 // -0 becomes +0, every NaN the same one.
+double canonical(double v) { return v != v ? std::numeric_limits<double>::quiet_NaN() : v + 0.0; }
+
 template <class Real>
 void pick(const Column& column, int64_t begin, int64_t n, double* out) {
   const Real* p = column.at<Real>(begin);
@@ -31,7 +42,7 @@ void pick(const Column& column, int64_t begin, int64_t n, double* out) {
 }
 
 bool fits_byte(double v) {
-  const double near = (v >= 0.0) & (v <= MAX_BYTE) ? v : 0.5;  // an int32 cannot hold all doubles
+  const double near = ((v >= 0.0) & (v <= MAX_BYTE)) ? v : 0.5;  // an int32 cannot hold all doubles
   return (v != v) | (near == static_cast<int32_t>(near));
 }
 
@@ -48,26 +59,69 @@ bool all_fit(const double* values, int64_t n, Fits fits) {
   return true;
 }
 
-// A byte that says the width, then the values in it; returns the end.
-uint8_t* write_column(const double* values, int64_t n, uint8_t* out) {
-  if (all_fit(values, n, fits_byte)) {
-    *out++ = AS_BYTES;
+template <class T>
+uint8_t* append(const T* items, int64_t n, uint8_t* out) {
+  std::memcpy(out, items, n * sizeof(T));
+  return out + n * sizeof(T);
+}
+
+uint8_t width_of(const double* values, int64_t n) {
+  if (all_fit(values, n, fits_byte)) return AS_BYTES;
+  return all_fit(values, n, fits_float) ? AS_FLOATS : AS_DOUBLES;
+}
+
+uint8_t* write_values(const double* values, int64_t n, uint8_t width, uint8_t* out) {
+  if (width == AS_DOUBLES) return append(values, n, out);
+  if (width == AS_BYTES) {
     for (int64_t i = 0; i < n; ++i)
       out[i] = values[i] != values[i] ? MISSING_BYTE : static_cast<uint8_t>(values[i]);
     return out + n;
   }
-  if (all_fit(values, n, fits_float)) {
-    *out++ = AS_FLOATS;
-    for (int64_t i = 0; i < n; ++i) {
-      const float narrow = values[i] != values[i] ? std::numeric_limits<float>::quiet_NaN()
-                                                  : static_cast<float>(values[i]);
-      std::memcpy(out + i * sizeof narrow, &narrow, sizeof narrow);
-    }
-    return out + n * sizeof(float);
+  for (int64_t i = 0; i < n; ++i) {
+    const float narrow = values[i] != values[i] ? std::numeric_limits<float>::quiet_NaN()
+                                                : static_cast<float>(values[i]);
+    std::memcpy(out + i * sizeof narrow, &narrow, sizeof narrow);
   }
-  *out++ = AS_DOUBLES;
-  std::memcpy(out, values, n * sizeof(double));
-  return out + n * sizeof(double);
+  return out + n * sizeof(float);
+}
+
+uint8_t* write_head(uint32_t column, uint8_t form, uint8_t* out) {
+  out = append(&column, 1, out);
+  *out++ = form;
+  return out;
+}
+
+uint8_t* write_few(uint32_t column, std::span<const uint16_t> places, const double* values,
+                   uint8_t* out) {
+  const auto n = static_cast<uint32_t>(places.size());
+  const uint8_t width = width_of(values, n);
+  out = write_head(column, FEW + width, out);
+  out = append(&n, 1, out);
+  out = append(places.data(), n, out);
+  return write_values(values, n, width, out);
+}
+
+bool are_few(int64_t n_filled, int64_t n_rows) { return ZEROS_OF_FEW * n_filled < n_rows; }
+
+// A column of a block, of which nothing is written if all of it is zero; returns the end.
+uint8_t* write_column(uint32_t column, const double* values, int64_t n, uint8_t* out) {
+  int64_t n_filled = 0;
+  for (int64_t i = 0; i < n; ++i) n_filled += values[i] != 0.0;
+  if (n_filled == 0) return out;
+  if (!are_few(n_filled, n)) {
+    const uint8_t width = width_of(values, n);
+    return write_values(values, n, width, write_head(column, width, out));
+  }
+  thread_local std::vector<uint16_t> places;
+  thread_local std::vector<double> filled;
+  places.clear();
+  filled.clear();
+  for (int64_t i = 0; i < n; ++i)
+    if (values[i] != 0.0) {
+      places.push_back(static_cast<uint16_t>(i));
+      filled.push_back(values[i]);
+    }
+  return write_few(column, places, filled.data(), out);
 }
 
 // The columns of a table, to be written some rows at a time, by several threads at once.
@@ -79,28 +133,30 @@ class CanonicalRows {
       require(column.type != ColumnType::BINS, "a column holds bins instead of values");
   }
 
-  // Writes the rows [first, first + n), column after column; returns the number of bytes.
-  int64_t write(int64_t first, int64_t n, Vector<uint8_t> out) const {
-    require(first >= 0 && n >= 0 && first + n <= n_rows_, "rows out of range");
-    const int64_t n_columns = columns_.size();
-    require(static_cast<int64_t>(out.shape(0)) >= n_columns * (1 + 8 * n), "out too small");
+  // Writes the columns [begin, end) of the rows [first, first + n); returns the number of bytes.
+  int64_t write(int64_t first, int64_t n, int64_t begin, int64_t end, Vector<uint8_t> out) const {
+    require(first >= 0 && n >= 0 && first + n <= n_rows_ && n <= MOST_ROWS, "rows out of range");
+    require(begin >= 0 && begin <= end && end <= static_cast<int64_t>(columns_.size()),
+            "columns out of range");
+    require(static_cast<int64_t>(out.shape(0)) >= (end - begin) * room_of(n), "out too small");
     uint8_t* const start = out.data();
     nb::gil_scoped_release release;
     thread_local std::vector<double> values;  // kept: new memory costs more than writing to it
-    if (static_cast<int64_t>(values.size()) < n_columns * n) values.resize(n_columns * n);
-    for (int64_t begin = 0; begin < n; begin += PICKED_ROWS) {
-      const int64_t count = begin + PICKED_ROWS < n ? PICKED_ROWS : n - begin;
-      for (int64_t f = 0; f < n_columns; ++f) {
-        double* to = values.data() + f * n + begin;
+    if (static_cast<int64_t>(values.size()) < (end - begin) * n) values.resize((end - begin) * n);
+    for (int64_t row = 0; row < n; row += PICKED_ROWS) {
+      const int64_t count = std::min(PICKED_ROWS, n - row);
+      for (int64_t f = begin; f < end; ++f) {
+        double* to = values.data() + (f - begin) * n + row;
         if (columns_[f].type == ColumnType::FLOAT64)
-          pick<double>(columns_[f], first + begin, count, to);
+          pick<double>(columns_[f], first + row, count, to);
         else
-          pick<float>(columns_[f], first + begin, count, to);
+          pick<float>(columns_[f], first + row, count, to);
       }
     }
-    uint8_t* end = start;
-    for (int64_t f = 0; f < n_columns; ++f) end = write_column(values.data() + f * n, n, end);
-    return end - start;
+    uint8_t* at = start;
+    for (int64_t f = begin; f < end; ++f)
+      at = write_column(static_cast<uint32_t>(f), values.data() + (f - begin) * n, n, at);
+    return at - start;
   }
 
  private:
@@ -109,13 +165,65 @@ class CanonicalRows {
   int64_t n_rows_;
 };
 
+struct StoredValue {
+  uint32_t column;
+  uint16_t place;
+  double value;
+};
+
+// The bytes of all columns of the rows [first, first + n) of a table that is stored by rows.
+nb::bytes canonical_block(const SparseTable& table, int64_t first, int64_t n) {
+  require(table.by_rows() && first >= 0 && n >= 0 && first + n <= table.n_rows() && n <= MOST_ROWS,
+          "rows out of range");
+  std::vector<uint8_t> out;
+  {
+    nb::gil_scoped_release release;
+    std::vector<StoredValue> stored, other;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t k = table.begin(first + i), end = table.end(first + i); k < end; ++k)
+        if (table.value(k) != 0.0)
+          stored.push_back({static_cast<uint32_t>(table.index(k)), static_cast<uint16_t>(i),
+                            canonical(table.value(k))});
+    other.resize(stored.size());
+    sort_keys(stored.data(), other.data(), static_cast<int64_t>(stored.size()),
+              [](const StoredValue& v) { return uint64_t{v.column} << 16 | v.place; });
+    std::vector<uint16_t> places;
+    std::vector<double> values;
+    for (size_t begin = 0, end; begin < stored.size(); begin = end) {
+      const uint32_t column = stored[begin].column;
+      places.clear();
+      values.clear();
+      for (end = begin; end < stored.size() && stored[end].column == column; ++end) {
+        places.push_back(stored[end].place);
+        values.push_back(stored[end].value);
+      }
+      const size_t size = out.size();
+      out.resize(size + room_of(n));
+      uint8_t* at = out.data() + size;
+      if (are_few(static_cast<int64_t>(places.size()), n)) {
+        at = write_few(column, places, values.data(), at);
+      } else {
+        std::vector<double> whole(n);
+        for (size_t i = 0; i < places.size(); ++i) whole[places[i]] = values[i];
+        at = write_column(column, whole.data(), n, at);
+      }
+      out.resize(at - out.data());
+    }
+  }
+  return nb::bytes(out.data(), out.size());
+}
+
 }  // namespace
 
 void init_canonical(nb::module_& m) {
   nb::class_<CanonicalRows>(m, "CanonicalRows", "Columns as the bytes that fingerprints hash.")
       .def(nb::init<const nb::list&, int64_t>(), "columns"_a, "n_rows"_a)
-      .def("write", &CanonicalRows::write, "first"_a, "n"_a, "out"_a,
-           "Writes rows, column after column; returns the number of bytes.");
+      .def("write", &CanonicalRows::write, "first"_a, "n"_a, "begin"_a, "end"_a, "out"_a,
+           "Writes the columns [begin, end) of some rows; returns the number of bytes.");
+  m.def("canonical_room", &room_of, "n_rows"_a,
+        "Bytes that a column of so many rows takes at most.");
+  m.def("canonical_block", &canonical_block, "table"_a, "first"_a, "n"_a,
+        "The same bytes of all columns, of some rows of a sparse table.");
 }
 
 }  // namespace bitgrove

@@ -2,6 +2,7 @@
 #include "data/tile_layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -18,12 +19,14 @@ constexpr int MOST_BYTES = BINS_PER_FEATURE;
 // With fewer rows there are few combinations of anything, and nodes too small to gain by it.
 constexpr int64_t LEAST_ROWS_TO_JOIN = 16 * MOST_BYTES;
 
-std::vector<TileMember> members_by_bins(const std::vector<int64_t>& bin_offset) {
+std::vector<TileMember> members_by_bins(const std::vector<int64_t>& bin_offset,
+                                        const std::vector<int64_t>& features) {
   std::vector<TileMember> members;
-  for (size_t f = 0; f + 1 < bin_offset.size(); ++f) {
+  for (const int64_t f : features) {
+    require(f >= 0 && f + 1 < static_cast<int64_t>(bin_offset.size()), "feature out of range");
     const int64_t n_bins = bin_offset[f + 1] - bin_offset[f];
     require(n_bins >= 1 && n_bins <= BINS_PER_FEATURE, "a feature must have 1 to 256 bins");
-    members.push_back({static_cast<int>(f), n_bins, bin_offset[f]});
+    members.push_back({static_cast<int>(members.size()), n_bins, bin_offset[f]});
   }
   std::stable_sort(members.begin(), members.end(),
                    [](const TileMember& a, const TileMember& b) { return a.n_bins > b.n_bins; });
@@ -171,11 +174,11 @@ void lay_tiles(const TileLayout& layout, Matrix<const uint8_t> columns, int64_t 
 }  // namespace
 
 // Best fit, the largest first: a feature goes where the least room is left that it still fits.
-TileLayout::TileLayout(const std::vector<int64_t>& bin_offset)
-    : n_features_(static_cast<int>(bin_offset.size()) - 1), n_bins_(bin_offset.back()) {
+TileLayout::TileLayout(const std::vector<int64_t>& bin_offset, const std::vector<int64_t>& features)
+    : n_features_(static_cast<int>(features.size())), n_bins_(bin_offset.back()) {
   std::vector<std::vector<int>> with_room(BINS_PER_FEATURE + 1);
   std::vector<TileCode> codes;
-  for (const TileMember& member : members_by_bins(bin_offset)) {
+  for (const TileMember& member : members_by_bins(bin_offset, features)) {
     int64_t room = member.n_bins;
     while (room <= BINS_PER_FEATURE && with_room[room].empty()) ++room;
     int code = static_cast<int>(codes.size());
@@ -197,7 +200,7 @@ TileLayout::TileLayout(const std::vector<int64_t>& bin_offset)
 
 // Neighbours in the order of the columns, where features of as many bins are side by side.
 void TileLayout::join_columns(const ColumnView& rows) {
-  if (rows.n_rows < LEAST_ROWS_TO_JOIN) return;
+  if (rows.n_rows < LEAST_ROWS_TO_JOIN || columns_.empty()) return;
   std::vector<TileColumn> joined;
   OpenColumn open(rows, columns_[0]);
   for (int c = 1; c < n_columns(); ++c) {
@@ -228,17 +231,24 @@ bool TileLayout::lay(const ColumnView& rows, uint8_t* tiles, int n_threads) cons
   return ok;
 }
 
-int64_t TileLayout::n_bytes(int64_t n_rows) const { return TileView::n_bytes(n_rows, n_columns()); }
+int64_t TileLayout::n_bytes(int64_t n_rows) const {
+  return columns_.empty() ? 0 : TileView::n_bytes(n_rows, n_columns());
+}
 
 void init_tile_layout(nb::module_& m) {
   nb::class_<TileLayout>(m, "TileLayout")
       .def(
           "__init__",
-          [](TileLayout* self, Vector<const int64_t> bin_offset) {
+          [](TileLayout* self, Vector<const int64_t> bin_offset, Optional<const int64_t> features) {
             require(bin_offset.shape(0) > 1, "a layout needs features");
-            new (self) TileLayout({bin_offset.data(), bin_offset.data() + bin_offset.shape(0)});
+            std::vector<int64_t> in_tiles(bin_offset.shape(0) - 1);
+            std::iota(in_tiles.begin(), in_tiles.end(), 0);
+            if (features) in_tiles.assign(features->data(), features->data() + features->shape(0));
+            new (self)
+                TileLayout({bin_offset.data(), bin_offset.data() + bin_offset.shape(0)}, in_tiles);
           },
-          "bin_offset"_a)
+          "bin_offset"_a, "features"_a = nb::none(),
+          "features: those in the tiles, one for each column of bins; none given: all.")
       .def("join_columns", &join_columns, "columns"_a, "n_rows"_a,
            "Joins columns of which these rows hold few combinations.")
       .def("n_bytes", &TileLayout::n_bytes, "n_rows"_a)

@@ -14,7 +14,7 @@
 namespace bitgrove {
 
 struct TileMember {
-  int feature;
+  int feature;                 // its column of bins
   int64_t n_bins, bin_offset;  // where its bins are in a histogram
 };
 
@@ -40,8 +40,9 @@ struct ColumnView {
 
 class TileLayout {
  public:
-  // Feature f has the bins [bin_offset[f], bin_offset[f + 1]), the missing one included.
-  explicit TileLayout(const std::vector<int64_t>& bin_offset);
+  // Feature f has the bins [bin_offset[f], bin_offset[f + 1]), the missing one included. features:
+  // those that are in the tiles; what a member calls its feature is the place in this list.
+  TileLayout(const std::vector<int64_t>& bin_offset, const std::vector<int64_t>& features);
 
   // Joins columns of which these rows hold few combinations.
   void join_columns(const ColumnView& rows);

@@ -19,7 +19,7 @@ constexpr int32_t NONE = -1;
 struct Edge {
   int32_t player, depth, n_players;  // n_players: of the path down to here
   int32_t same_player;               // the nearest edge above with the same player, or NONE
-  double share, unknown, ununknown_before, leaf_value;
+  double share, unknown, unknown_before, leaf_value;
   int64_t step;  // down along it
 };
 
@@ -164,10 +164,10 @@ class StepMaker {
     step.first_factor = static_cast<int64_t>(made_.factors.size());
     for (const QuadraturePoint& p : points) {
       // z (1-t) + o t of the player: without this edge, with it, and for a row that leaves here.
-      const double before = step.previous ? edge.ununknown_before * p.rest + p.t : 1.0;
+      const double before = step.previous ? edge.unknown_before * p.rest + p.t : 1.0;
       const double on = edge.unknown * p.rest + p.t, off = edge.unknown * p.rest;
       ShapFactor factor{edge.leaf_value * on / before, edge.leaf_value * off / before,
-                        p.weight * (edge.ununknown_before - edge.unknown) / (on * before),
+                        p.weight * (edge.unknown_before - edge.unknown) / (on * before),
                         -p.weight / (p.rest * before)};
       if (step.kind & SHAP_LEAF) {
         factor.gain_on *= factor.on;

@@ -1,6 +1,7 @@
 // See coded_rows.h. Only for processors with AVX2 or AVX-512: on others, trees are walked.
 #include "predict/coded_rows.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace bitgrove {
@@ -124,13 +125,36 @@ CodedRows::CodedRows(const CodedForest& forest, Simd simd)
       sets_(2 * forest.most_leaves) {}
 
 void CodedRows::code(size_t column, const std::array<double, CODED_ROWS>& values) {
-  RowSet& missing = missing_[2 * column + 1];
-  missing = RowSet{};
+  missing_[2 * column + 1] = RowSet{};
   if (!find_bins(values.data(), CODED_ROWS, forest_.edges[column], columns_[column].codes, simd_))
     return;
-  any_missing_ = true;
   for (int i = 0; i < CODED_ROWS; ++i)
-    if (values[i] != values[i]) missing.words[i / 64] |= uint64_t{1} << i % 64;
+    if (values[i] != values[i]) mark_missing(column, i);
+}
+
+void CodedRows::mark_missing(size_t column, int64_t row) {
+  any_missing_ = true;
+  missing_[2 * column + 1].words[row / 64] |= uint64_t{1} << row % 64;
+}
+
+void CodedRows::read(const SparseTable& table, const std::vector<int32_t>& column_of, int64_t first,
+                     int64_t n) {
+  any_missing_ = false;
+  for (size_t column = 0; column < columns_.size(); ++column) {
+    const int zero = count_below(forest_.edges[column].values, 0.0);
+    std::fill_n(columns_[column].codes, CODED_ROWS, static_cast<uint8_t>(zero));
+    missing_[2 * column + 1] = RowSet{};
+  }
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t k = table.begin(first + row), end = table.end(first + row); k < end; ++k) {
+      const int32_t column = column_of[table.index(k)];
+      if (column < 0) continue;
+      const Edges& edges = forest_.edges[column];
+      const double x = table.value(k);
+      if (x != x) mark_missing(column, row);
+      columns_[column].codes[row] =
+          static_cast<uint8_t>(x != x ? edges.missing_bin() : count_below(edges.values, x));
+    }
 }
 
 const std::array<uint16_t, CODED_ROWS>& CodedRows::leaves_of(std::span<const CodedSplit> tree,

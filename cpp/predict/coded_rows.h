@@ -11,6 +11,7 @@
 
 #include "common/compiler.h"
 #include "predict/forest.h"
+#include "sparse/sparse_table.h"
 
 namespace bitgrove {
 
@@ -41,12 +42,18 @@ class CodedRows {
     }
   }
 
+  // Codes the rows [first, first + n) of a table that is stored by rows; column_of: of each of its
+  // columns the column of codes, or -1.
+  void read(const SparseTable& table, const std::vector<int32_t>& column_of, int64_t first,
+            int64_t n);
+
   // The leaf of each row in a tree.
   const std::array<uint16_t, CODED_ROWS>& leaves_of(std::span<const CodedSplit> splits,
                                                     std::span<const CodedSubset> subsets);
 
  private:
   void code(size_t column, const std::array<double, CODED_ROWS>& values);
+  void mark_missing(size_t column, int64_t row);
 
   const CodedForest& forest_;
   Simd simd_;

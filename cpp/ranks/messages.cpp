@@ -199,7 +199,7 @@ std::vector<const uint8_t*> find_steps(const Message& message, size_t n_steps) {
 void add_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
                   std::pair<size_t, size_t> added, const nb::list& given, bool packed,
                   int n_threads, int simd) {
-  const auto [first, last] = added;
+  const size_t first = added.first, last = added.second;
   const std::vector<Message> messages = messages_of(given);
   require(first <= last && last <= parts.items.size(), "bad range of parts");
   std::vector<Step> steps;

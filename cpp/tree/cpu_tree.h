@@ -6,6 +6,7 @@
 
 #include "common/plan_checks.h"
 #include "gain.h"
+#include "sparse/sparse_histogram.h"
 #include "tree/frontier.h"
 #include "tree/histogram.h"
 #include "tree/partition.h"
@@ -46,7 +47,10 @@ struct CpuTree {
   }
   std::vector<SplitInfo> search(const SearchPlan& plan) const {
     build(plan.builds);
-    subtract(plan.subtractions, all_bins());
+    if (source.sparse)
+      subtract_sparse(plan.subtractions, plan.builds, pool, source, n_threads, simd);
+    else
+      subtract(plan.subtractions, all_bins());
     return find(plan.nodes, 0, features.n_features, plan.allowed);
   }
   void expect_builds(const std::vector<int>&) const {}  // threads clear their own sums

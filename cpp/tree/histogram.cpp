@@ -19,6 +19,7 @@
 #include "common/parallel.h"
 #include "common/plan_checks.h"
 #include "common/widths.h"
+#include "sparse/sparse_histogram.h"
 
 namespace bitgrove {
 namespace {
@@ -326,6 +327,7 @@ uint8_t* PoolView::slot(int64_t index, int64_t n_bins, int width) const {
 void build_histograms(std::span<const Build> plan, const PoolView& pool,
                       const HistogramSource& source, int n_threads, Simd simd) {
   const std::vector<Node> nodes = nodes_of(plan, pool, source);
+  if (source.sparse) build_sparse(plan, pool, source, n_threads);
   const int n_tiles = TileView::n_tiles(source.tiles.n_features);
   std::vector<Guard> guards(nodes.size() * n_tiles);
   int64_t n_updates = 0;

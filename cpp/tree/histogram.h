@@ -7,6 +7,7 @@
 #include "common/simd.h"
 #include "data/tile_layout.h"
 #include "plans.h"
+#include "sparse/sparse_bins.h"
 #include "tiles.h"
 
 namespace bitgrove {
@@ -32,6 +33,7 @@ struct HistogramSource {
   const void* packed_rows;
   int row_width;
   bool packed;
+  const SparseBins* sparse;  // of the features that are not in the tiles; null: all are
 };
 
 void build_histograms(std::span<const Build> plan, const PoolView& pool,

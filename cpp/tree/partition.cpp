@@ -260,23 +260,116 @@ int64_t separate_zero_rows(nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cp
   return n_active;
 }
 
+// Some of a plan's divisions, each with the column that decides.
+struct Group {
+  std::vector<size_t> steps;
+  std::vector<Split> splits;
+};
+
+void divide_group(std::span<const Division> plan, const Group& group, const PartitionSource& source,
+                  int n_threads, Simd simd, std::vector<RowCounts>& n_left) {
+  std::vector<NodeRows> nodes;
+  for (const size_t i : group.steps)
+    nodes.push_back({plan[i].begin, plan[i].first_zero, plan[i].end});
+  const std::vector<RowCounts> found =
+      partition_nodes(nodes, source.rows, source.scratch, n_threads,
+                      [&](int node, const int32_t* rows, int64_t n, Halves out) {
+                        return divide(group.splits[node], rows, n, simd, out);
+                      });
+  for (size_t i = 0; i < found.size(); ++i) n_left[group.steps[i]] = found[i];
+}
+
+// The rows of a node that do not go the way of their feature's implied bin.
+class Movers {
+ public:
+  Movers(const Division& step, const PartitionSource& source)
+      : step_(step), source_(source), bins_(*source.sparse), offset_(bins_.offset(step.feature)) {
+    implied_left_ = left(static_cast<int>(bins_.implied(step.feature) - offset_));
+    const int64_t n_rows = step.end - step.begin;
+    // The lists of the node's rows, or all rows of the feature: whichever are fewer values.
+    by_rows_ = n_rows * (bins_.values_per_row()) < bins_.values_of(step.feature);
+  }
+
+  // What they are marked with, so that "at most split().bin" is left.
+  uint8_t mark() const { return implied_left_ ? NO_MARK + 1 : NO_MARK - 1; }
+  Split split(const uint8_t* marks) const {
+    return {marks, static_cast<uint8_t>(implied_left_ ? NO_MARK : NO_MARK - 1), 255, false,
+            nullptr};
+  }
+
+  void set(uint8_t* marks, uint8_t mark) const {
+    if (!by_rows_)
+      return bins_.for_each_row(step_.feature, [&](int64_t row, int bin) {
+        if (left(bin) != implied_left_) marks[row] = mark;
+      });
+    const auto n_bins = static_cast<uint64_t>(bins_.offset(step_.feature + 1) - offset_);
+    for (int64_t i = step_.begin; i < step_.end; ++i) {
+      const int32_t row = source_.rows[i];
+      for (const uint32_t position : bins_.row(row)) {
+        const uint64_t bin = static_cast<uint64_t>(position) - static_cast<uint64_t>(offset_);
+        if (bin < n_bins && left(static_cast<int>(bin)) != implied_left_) marks[row] = mark;
+      }
+    }
+  }
+
+ private:
+  bool left(int bin) const {
+    return goes_left(bin, step_.bin, step_.missing_bin, step_.default_left != 0);
+  }
+
+  const Division& step_;
+  const PartitionSource& source_;
+  const SparseBins& bins_;
+  int64_t offset_;
+  bool implied_left_, by_rows_;
+};
+
+// Divides up to MARK_COLUMNS nodes by features in lists.
+void divide_by_lists(std::span<const Division> plan, std::span<const size_t> steps,
+                     const PartitionSource& source, int n_threads, Simd simd,
+                     std::vector<RowCounts>& n_left) {
+  Group group;
+  std::vector<Movers> movers;
+  const auto marks = [&](int64_t k) { return source.marks + k * source.column_stride; };
+  for (const size_t i : steps) {
+    movers.emplace_back(plan[i], source);
+    group.steps.push_back(i);
+    group.splits.push_back(movers.back().split(marks(static_cast<int64_t>(movers.size()) - 1)));
+  }
+  const auto n = static_cast<int64_t>(movers.size());
+  parallel_tasks(n, n_threads, [&](int64_t k) { movers[k].set(marks(k), movers[k].mark()); });
+  divide_group(plan, group, source, n_threads, simd, n_left);
+  parallel_tasks(n, n_threads, [&](int64_t k) { movers[k].set(marks(k), NO_MARK); });
+}
+
 }  // namespace
 
 std::vector<RowCounts> divide_rows(std::span<const Division> plan, const PartitionSource& source,
                                    int n_threads, Simd simd) {
-  std::vector<NodeRows> nodes;
-  std::vector<Split> splits;
-  for (const Division& step : plan) {
+  std::vector<RowCounts> n_left(plan.size(), RowCounts{0, 0});
+  Group by_columns;
+  std::vector<size_t> by_lists;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const Division& step = plan[i];
     check_division(step, source.n_listed, source.n_features);
-    nodes.push_back({step.begin, step.first_zero, step.end});
-    splits.push_back({source.columns + step.feature * source.column_stride,
-                      static_cast<uint8_t>(step.bin), static_cast<uint8_t>(step.missing_bin),
-                      step.default_left != 0, step.bin == SUBSET ? &step.left_bins : nullptr});
+    const int64_t column = source.column_of[step.feature];
+    if (column < 0) {
+      require(step.bin != SUBSET, "a split by a subset of a feature in lists");
+      by_lists.push_back(i);
+      continue;
+    }
+    by_columns.steps.push_back(i);
+    by_columns.splits.push_back({source.columns + column * source.column_stride,
+                                 static_cast<uint8_t>(step.bin),
+                                 static_cast<uint8_t>(step.missing_bin), step.default_left != 0,
+                                 step.bin == SUBSET ? &step.left_bins : nullptr});
   }
-  return partition_nodes(nodes, source.rows, source.scratch, n_threads,
-                         [&](int node, const int32_t* rows, int64_t n, Halves out) {
-                           return divide(splits[node], rows, n, simd, out);
-                         });
+  if (!by_columns.steps.empty()) divide_group(plan, by_columns, source, n_threads, simd, n_left);
+  for (size_t first = 0; first < by_lists.size(); first += MARK_COLUMNS) {
+    const size_t n = std::min<size_t>(MARK_COLUMNS, by_lists.size() - first);
+    divide_by_lists(plan, {by_lists.data() + first, n}, source, n_threads, simd, n_left);
+  }
+  return n_left;
 }
 
 void init_partition(nb::module_& m) {

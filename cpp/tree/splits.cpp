@@ -15,40 +15,15 @@
 #include "levels.h"
 #include "rules.h"
 #include "tree/scan.h"
+#include "tree/searched_node.h"
 
 namespace bitgrove {
 namespace {
 
-constexpr int FEATURE_BLOCK = 16;
+constexpr int FEATURE_BLOCK = 16, MANY_FEATURES = 4096;
 constexpr int LANES = 8;
 constexpr int64_t TASKS_PER_THREAD = 8;  // some 3 us each
 constexpr double NO_GAIN = NO_SPLIT.gain;
-
-struct Node {
-  const uint8_t *slot, *allowed;
-  const SearchNode* searched;
-  int width;
-  double grad, hess, min_hess, hess_per_row;
-  // For estimates: lambda in units of the integer hessian, the gain's unit, min_hess as an integer.
-  float lambda = 0.0f;
-  double estimate_unit = 0.0;
-  int32_t least_hess = 0;
-  bool can_estimate = false;
-};
-
-// Estimates need 32-bit sums, products below 2^128, and no cancellation (L1 regularisation).
-Node make_node(const SearchNode& searched, const uint8_t* slot, const uint8_t* allowed,
-               const GainRules& rules) {
-  Node node{slot,          allowed,       &searched,         searched.width,
-            searched.grad, searched.hess, searched.min_hess, searched.hess_per_row};
-  node.can_estimate = node.width <= 32 && rules.reg_alpha == 0.0 && node.hess <= 0x1p31 - 1.0 &&
-                      node.min_hess <= node.hess && rules.reg_lambda <= 0x1p32 * rules.hess_scale;
-  if (!node.can_estimate) return node;
-  node.lambda = static_cast<float>(rules.reg_lambda / rules.hess_scale);
-  node.estimate_unit = rules.grad_scale * rules.grad_scale / rules.hess_scale;
-  node.least_hess = static_cast<int32_t>(std::ceil(node.min_hess));
-  return node;
-}
 
 struct Candidate {
   double gain;
@@ -105,7 +80,7 @@ BG_FN double largest(const double* gains, int n) {
 // too. Of equals the first one; only `drawn`, unless that is EVERY_CUT.
 template <class Gain>
 BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, double add_hess,
-                         const Node& node, const Gain& gain_of, int drawn, double least) {
+                         const SearchedNode& node, const Gain& gain_of, int drawn, double least) {
   alignas(64) double gains[BINS_PER_FEATURE + LANES];
   const bool is_drawn = drawn != EVERY_CUT;
   const int first = is_drawn ? drawn : 0, last = is_drawn ? std::min(drawn + 1, n_bins) : n_bins;
@@ -140,7 +115,7 @@ struct Estimates {
 };
 
 BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_grad, int32_t add_hess,
-                          const Node& node, Estimates& out) {
+                          const SearchedNode& node, Estimates& out) {
   const auto grad = static_cast<int32_t>(node.grad), hess = static_cast<int32_t>(node.hess);
   const int32_t least = node.least_hess - add_hess, most = hess - node.least_hess - add_hess;
   const float lambda = node.lambda;
@@ -171,7 +146,7 @@ BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_gra
 
 // As the other best_bin: only bins whose estimate comes near the largest can be the best.
 BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad, double add_hess,
-                         const Node& node, const PlainGain& gain_of, int, double least) {
+                         const SearchedNode& node, const PlainGain& gain_of, int, double least) {
   Estimates estimates;
   estimate_gains(prefix, n_bins, static_cast<int32_t>(add_grad), static_cast<int32_t>(add_hess),
                  node, estimates);
@@ -195,14 +170,28 @@ BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad,
   return best.gain > least ? best : Candidate{NO_GAIN, 0};
 }
 
+// The only cut of a feature of two bins, such as one of zeros and ones.
+template <class Layout, class Gain>
+BG_FN void search_cut(const SearchedNode& node, const typename Layout::Sum& left, int f,
+                      const Gain& gain_of, SplitInfo& best) {
+  const auto gl = static_cast<double>(Layout::grad(left)),
+             hl = static_cast<double>(Layout::hess(left));
+  const double gr = node.grad - gl, hr = node.hess - hl;
+  if (hl < node.min_hess || hr < node.min_hess) return;
+  const double gain = gain_of(gl, hl, gr, hr);
+  if (gain > best.gain)
+    best = {gain, static_cast<int64_t>(gl), static_cast<int64_t>(hl), f, 0, true, 0, {}};
+}
+
 template <class Layout, class Sums, class Gain>
-void search_feature(const Node& node, const SplitFeatures& features, int f, const Gain& gain,
-                    SplitInfo& best) {
+void search_feature(const SearchedNode& node, const SplitFeatures& features, int f,
+                    const Gain& gain, SplitInfo& best) {
   const int64_t offset = features.bin_offset[f];
   const int n_all = static_cast<int>(features.bin_offset[f + 1] - offset);
   const bool has_missing = features.has_missing[f];
   const int n_values = n_all - (has_missing ? 1 : 0);
   const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot) + offset;
+  if (n_all == 2 && !has_missing) return search_cut<Layout>(node, bins[0], f, gain, best);
   using Sum = std::remove_cvref_t<decltype(Sums::grad[0])>;
   Sums prefix;
   running_sums<Layout>(bins, n_values, prefix);
@@ -275,7 +264,7 @@ SplitInfo subset_split(const LevelRun& run, int feature, const BinSet& left_bins
 
 // One level against the rest.
 template <class Layout, class Gain>
-void search_onehot(const typename Layout::Sum* bins, int n_bins, const Node& node, int f,
+void search_onehot(const typename Layout::Sum* bins, int n_bins, const SearchedNode& node, int f,
                    int missing_bin, const Gain& gain_of, SplitInfo& best) {
   for (int b = 0; b < n_bins; ++b) {
     const LevelSums left = level_sums<Layout>(bins[b]);
@@ -290,7 +279,7 @@ void search_onehot(const typename Layout::Sum* bins, int n_bins, const Node& nod
 
 // Not inlined: the loops over bins of numeric features are the hot ones, and are compiled alone.
 template <class Layout, class Gain>
-BG_NOINLINE void search_levels(const Node& node, const SplitFeatures& features, int f,
+BG_NOINLINE void search_levels(const SearchedNode& node, const SplitFeatures& features, int f,
                                const Gain& gain, SplitInfo& best) {
   const int64_t offset = features.bin_offset[f];
   const int n_bins = static_cast<int>(features.bin_offset[f + 1] - offset);
@@ -311,18 +300,28 @@ BG_NOINLINE void search_levels(const Node& node, const SplitFeatures& features, 
   }
 }
 
+// Whether a side of every split lacks hessian: the one without the bin that most rows are in.
+template <class Layout>
+BG_FN bool is_too_rare(const SearchedNode& node, const SplitFeatures& features, int f) {
+  if (!features.implied || features.implied[f] < 0) return false;
+  const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot);
+  return node.hess - static_cast<double>(Layout::hess(bins[features.implied[f]])) < node.min_hess;
+}
+
 // The best split among the features [begin, end), each half of whose sums fits Sums.
 template <class Layout, class Sums, class Gain>
-void search_all(const Node& node, const SplitFeatures& features, int begin, int end,
+void search_all(const SearchedNode& node, const SplitFeatures& features, int begin, int end,
                 const Gain& gain, SplitInfo& best) {
   for (int f = begin; f < end; ++f)
-    if (node.allowed[f] && features.categorical[f])
+    if (is_too_rare<Layout>(node, features, f))
+      continue;
+    else if (node.allowed[f] && features.categorical[f])
       search_levels<Layout>(node, features, f, gain.of_feature(f), best);
     else if (node.allowed[f])
       search_feature<Layout, Sums>(node, features, f, gain.of_feature(f), best);
 }
 
-SplitInfo search_block(const Node& node, const SplitFeatures& features, int begin, int end,
+SplitInfo search_block(const SearchedNode& node, const SplitFeatures& features, int begin, int end,
                        const SearchRules& rules, bool packed, Simd simd) {
   const PlainGain plain{rules.gain, leaf_score(node.grad, node.hess, rules.gain)};
   double parent_score = plain.parent_score;
@@ -352,19 +351,23 @@ SplitInfo search_block(const Node& node, const SplitFeatures& features, int begi
 std::vector<SplitInfo> find_splits(std::span<const SearchNode> searched, const PoolView& pool,
                                    const SplitFeatures& features, const SearchRules& rules,
                                    bool packed, int n_threads, Simd simd) {
-  std::vector<Node> nodes;
+  std::vector<SearchedNode> nodes;
   const int64_t n_bins = features.bin_offset[features.n_features];
   for (size_t i = 0; i < searched.size(); ++i)
-    nodes.push_back(make_node(searched[i], pool.slot(searched[i].slot, n_bins, searched[i].width),
-                              features.allowed + i * features.allowed_stride, rules.gain));
+    nodes.push_back(searched_node(searched[i],
+                                  pool.slot(searched[i].slot, n_bins, searched[i].width),
+                                  features.allowed + i * features.allowed_stride, rules.gain));
   const auto n_nodes = static_cast<int64_t>(nodes.size());
-  const int64_t n_blocks = blocks_of(features.last - features.first, FEATURE_BLOCK);
+  const int n_features = features.last - features.first;
+  // Wide tables are sparse: most features are passed over.
+  const int block = FEATURE_BLOCK * std::max(1, n_features / MANY_FEATURES);
+  const int64_t n_blocks = blocks_of(n_features, block);
   std::vector<SplitInfo> found(n_nodes * n_blocks);
   parallel_tasks(
       n_nodes * n_blocks, n_threads,
       [&](int64_t task) {
-        const int begin = features.first + static_cast<int>(task % n_blocks) * FEATURE_BLOCK;
-        const int end = std::min(begin + FEATURE_BLOCK, features.last);
+        const int begin = features.first + static_cast<int>(task % n_blocks) * block;
+        const int end = std::min(begin + block, features.last);
         found[task] =
             search_block(nodes[task / n_blocks], features, begin, end, rules, packed, simd);
       },

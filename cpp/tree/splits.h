@@ -24,6 +24,7 @@ struct SplitFeatures {
   int64_t allowed_stride;
   const uint8_t* categorical;  // 1: bins are levels, without an order
   int n_features, first, last;
+  const int64_t* implied;  // of each feature in lists its implied bin, else -1; null: none is
 };
 
 // split: null for a training without rules of its own.

@@ -16,12 +16,15 @@ QUESTIONS = {
     "memory": "how much memory does a fit take, in memory and from files, beside other libraries?",
     "linearity": "does the cost grow in proportion to rows and features?",
     "categories": "how good and how fast is it on text and categories, beside other libraries?",
+    "sparse": "how fast and how small is it on sparse tables, beside other libraries?",
     "cuda": "is the GPU's model the CPU's, and how fast does it train?",
     "gpu_eval": "what does a user of a GPU wait for, with a metric in every round?",
     "shap": "how long do Shapley values take, beside other libraries?",
     "calls": "what does a user wait for besides trees: binning, first use, predictions?",
     "dask_cluster": "what does training on Dask cost, beside LightGBM's?",
     "distributed": "what crosses between MPI ranks, beside LightGBM's sockets? (root)",
+    "faults": "one rank of MPI or Dask fails: what do the others say, and how soon? (root)",
+    "reliability": "the same damage, wrong inputs, kills and Ctrl-C given to other libraries, too",
     "scaling": "how does time grow with ranks and links? The points of fig4's model (root)",
 }
 

@@ -10,6 +10,7 @@ from bitgrove.callbacks import (
     progress_bar,
     record_evaluation,
     reset_parameter,
+    stop_on_interrupt,
 )
 from bitgrove.data.binned.dataset import open_dataset
 from bitgrove.data.dataset import Dataset
@@ -60,6 +61,7 @@ __all__ = [
     "progress_bar",
     "record_evaluation",
     "reset_parameter",
+    "stop_on_interrupt",
     "train",
     "verify",
 ]

@@ -7,6 +7,7 @@ stop training. One that also has close() is told when training ends.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -268,6 +269,56 @@ def progress_bar(most: int = 3) -> Callback:
     """
     _check_count("most", most)
     return _ProgressBar(most)
+
+
+class _StopOnInterrupt:
+    """Ctrl-C ends the training after the iteration that is growing; a second one ends it now."""
+
+    def __init__(self) -> None:
+        self._before: Any = None
+        self._asked = self._listens = False
+
+    def __call__(self, state: TrainingState) -> bool:
+        if not self._listens:
+            try:
+                self._before = signal.signal(signal.SIGINT, self._remember)
+            except ValueError:
+                raise ParameterError(
+                    "stop_on_interrupt: only the main thread of a process hears Ctrl-C"
+                ) from None
+            self._listens, self._asked = True, False
+        return self._asked
+
+    def _remember(self, number: int, frame: Any) -> None:
+        self._asked = True
+        signal.signal(signal.SIGINT, self._before)
+
+    def close(self) -> None:
+        if self._listens:
+            signal.signal(signal.SIGINT, self._before)
+            self._listens = False
+
+
+def stop_on_interrupt() -> Callback:
+    """Keep the trees so far when Ctrl-C is pressed, instead of raising KeyboardInterrupt.
+
+    From the first tree on, the iteration that is growing is finished and the model so far is
+    returned: its trees are the first ones of the whole training. A second Ctrl-C raises at once.
+    Only the main thread of a process hears the signal. Over MPI, if one rank stops, all do.
+
+    Examples
+    --------
+    >>> import signal
+    >>> import bitgrove as bg
+    >>> data = bg.Dataset([[i] for i in range(100)], label=range(100))
+    >>> def press_ctrl_c(state):
+    ...     if state.iteration == 3:
+    ...         signal.raise_signal(signal.SIGINT)
+    >>> callbacks = [bg.stop_on_interrupt(), press_ctrl_c]
+    >>> bg.train({"objective": "regression"}, data, 1000, callbacks=callbacks).n_iterations
+    4
+    """
+    return _StopOnInterrupt()
 
 
 def checkpoint(path: str | os.PathLike[str], every: int = 10) -> Callback:

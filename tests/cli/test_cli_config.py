@@ -188,6 +188,18 @@ def test_explain(capsys, tmp_path, rows):
     )
 
 
+def test_explain_loses_no_column(capsys, tmp_path):
+    """A feature may be called as what we add; two columns of one name would be one."""
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    data, model = tmp_path / "d.csv", tmp_path / "m.bitgrove"
+    write_csv(data, {"expected_value": X[:, 0], "b": X[:, 1], "y": X[:, 0] + X[:, 1]})
+    ok(capsys, *train_argv(data, model))
+    argv = ("explain", "--model", model, "--data", data)
+    assert "expected_value" in ok(capsys, *argv)
+    said = refused(capsys, *argv, "--out", tmp_path / "out.csv")
+    assert "two columns would be called 'expected_value'" in said
+
+
 def test_explain_classes(capsys, tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 2))
     kind = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]

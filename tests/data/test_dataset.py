@@ -276,7 +276,7 @@ def test_facts_and_names() -> None:
 
 def test_rows_for_prediction_are_contiguous() -> None:
     for kind in FLOAT_TABLES.values():
-        rows = rows_for_prediction(kind(), NAMES)
+        rows = rows_for_prediction(kind(), NAMES, dense=True)
         assert rows.flags.c_contiguous and rows.dtype in (np.float32, np.float64)
         np.testing.assert_array_equal(rows, X)
     memory = np.ascontiguousarray(X)

@@ -29,7 +29,7 @@ def cluster_of(n_workers: int, **options: Any) -> Iterator[Client]:
 
 def in_blocks(array: NDArray[Any], borders: Sequence[int]) -> da.Array:
     """A Dask array cut at the borders; two equal ones make an empty partition."""
-    ends = [*borders[1:], len(array)]
+    ends = [*borders[1:], array.shape[0]]
     blocks = [array[begin:end] for begin, end in zip(borders, ends, strict=True)]
     lazy = [da.from_delayed(dask.delayed(b), b.shape, dtype=b.dtype) for b in blocks]
     return da.concatenate(lazy)

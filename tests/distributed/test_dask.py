@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from distributed import Client, get_worker
+from distributed import Client, Lock, get_client, get_worker
 from sklearn.base import clone
 
 import bitgrove as bg
@@ -370,3 +370,19 @@ def test_several_labels(client: Client) -> None:
         np.testing.assert_array_equal(found.compute(), expected)
     with pytest.raises(ParameterError, match="class_weight='balanced': y has 3 columns"):
         fitted.set_params(class_weight="balanced").fit(blocks, in_blocks(y, borders))
+
+
+LOCKED: list[bool] = []
+
+
+def look_at_the_lock(_: object) -> None:
+    LOCKED.append(bool(get_client().sync(Lock("bitgrove").locked)))
+
+
+def test_no_lock_is_held_while_trees_grow(client: Client) -> None:
+    """Dask takes back that of a killed client only after half a minute."""
+    LOCKED.clear()
+    X = np.arange(400.0)[:, None]
+    lazy = in_blocks(X, [0, 200]), in_blocks(X[:, 0], [0, 200])
+    bgd.BitGroveRegressor(n_estimators=3, client=client).fit(*lazy, callbacks=[look_at_the_lock])
+    assert [False] * len(LOCKED) == LOCKED and len(LOCKED) >= 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from distributed import Client, Security, wait
 
 from bitgrove.distributed.dask.comm import DaskComm, end_training, open_post_office
+from bitgrove.distributed.dask.training import _workers
 from bitgrove.errors import RankFailure, TrainingError
 from dask_cases import cluster_of
 
@@ -162,3 +164,38 @@ def test_a_cancelled_training_ends(client: Client) -> None:
         time.sleep(0.1)
     assert ENDED == ["the training was cancelled"]
     client.run(end_training, "lonely")
+
+
+def test_a_worker_that_answers_nothing_is_not_waited_for(client: Client) -> None:
+    """As one that is stopped: its machine takes the connection, it never says a word."""
+
+    def rank_task(addresses: list[str]) -> float:
+        started = time.monotonic()
+        with (
+            pytest.raises(RankFailure, match=r"rank 1: no word from it for 0.5 s"),
+            DaskComm("silent", 0, addresses, 0.5),
+        ):
+            pass
+        return time.monotonic() - started
+
+    own = min(client.scheduler_info()["workers"])
+    scheme = own.partition("://")[0]
+    if scheme == "inproc":
+        pytest.skip("has no connections")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = f"{scheme}://127.0.0.1:{server.getsockname()[1]}"
+        waited = client.submit(rank_task, [own, silent], workers=[own], pure=False).result(30)
+    client.run(end_training, "silent")
+    assert waited < 20
+
+
+def test_workers_are_there_while_the_client_counts_them(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every two seconds a client keeps a description of the cluster that names no worker."""
+
+    async def only_totals(n_workers: int = 0) -> None:
+        client._scheduler_identity = {"workers": {}}  # type: ignore[assignment]
+
+    monkeypatch.setattr(client, "_update_scheduler_info", only_totals)
+    assert len(_workers(client)) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("distributed")
 
 from bitgrove.distributed.dask import training
-from bitgrove.errors import DataError, RankFailure
+from bitgrove.errors import DataError, RankFailure, TrainingError
 
 ADDRESSES = ["a", "b", "c"]
 
@@ -70,3 +71,20 @@ def test_ranks_that_nobody_blames_have_longer(monkeypatch: pytest.MonkeyPatch) -
     assert errors == {0: SILENCE, 1: SILENCE} and 3.0 <= waited < 5.0
     errors, waited = ended(monkeypatch, (SILENCE, 0.0), (None, None), (None, None))
     assert errors == {0: SILENCE} and 5.0 <= waited < 6.0
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [("running", "the training was cancelled"), ("connecting", "the connection to the scheduler")],
+)
+def test_a_scheduler_that_is_gone_is_named(
+    status: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any, **__: Any) -> None:
+        raise CancelledError
+
+    monkeypatch.setattr(training, "wait", lost)
+    client: Any = SimpleNamespace(status=status)
+    ranks: Any = [SimpleNamespace(status="cancelled")]
+    with pytest.raises(TrainingError, match=said):
+        training._watch(client, ranks, ADDRESSES, 6.0)

@@ -18,32 +18,29 @@ from mpi_launch import mpiexec, run_job
 FEW = ["binary full precision", "multiclass", "ranking early stopping", "regression weighted"]
 
 
-@pytest.fixture(scope="module")
-def solo() -> dict[str, str]:
-    return {name: CASES[name]().train().digest() for name in CASES}
-
-
 @pytest.mark.parametrize("n_ranks", [2, 3, 4])
-def test_uneven_shards_equal_solo(n_ranks: int, solo: dict[str, str]) -> None:
-    # Three ranks train every case. Threads do so for other numbers (test_shards.py): here, where
-    # four processes share two cores, a third of the cases must do for those.
-    names = list(CASES) if n_ranks == 3 else sorted(CASES)[n_ranks % 3 :: 3]
+def test_uneven_shards_equal_solo(n_ranks: int, solo_digests: dict[str, str]) -> None:
+    # Every case once. Ranks as threads train all of them in every number (test_shards.py): here
+    # processes are what is tried, and four of them share two cores.
+    names = sorted(CASES)[n_ranks % 3 :: 3]
     found = run_job(n_ranks, "digests", [(name, "uneven", {}) for name in names])
     for name, digests in zip(names, found, strict=True):
-        assert digests == [solo[name]] * n_ranks, name
+        assert digests == [solo_digests[name]] * n_ranks, name
 
 
 @pytest.mark.parametrize(("n_ranks", "dealing"), [(1, "even"), (2, "even"), (3, "empty")])
-def test_other_dealings_equal_solo(n_ranks: int, dealing: str, solo: dict[str, str]) -> None:
+def test_other_dealings_equal_solo(
+    n_ranks: int, dealing: str, solo_digests: dict[str, str]
+) -> None:
     found = run_job(n_ranks, "digests", [(name, dealing, {}) for name in FEW])
     for name, digests in zip(FEW, found, strict=True):
-        assert digests == [solo[name]] * n_ranks, name
+        assert digests == [solo_digests[name]] * n_ranks, name
 
 
-def test_unpacked_and_reference_ranks_equal_solo(solo: dict[str, str]) -> None:
+def test_unpacked_and_reference_ranks_equal_solo(solo_digests: dict[str, str]) -> None:
     jobs = [("multiclass", {"packed": False}), ("wide", {"device": "reference"})]
     found = run_job(2, "digests", [(name, "uneven", changes) for name, changes in jobs])
-    assert found == [[solo[name]] * 2 for name, _ in jobs]
+    assert found == [[solo_digests[name]] * 2 for name, _ in jobs]
 
 
 @pytest.fixture(scope="module")

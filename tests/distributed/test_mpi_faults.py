@@ -59,8 +59,11 @@ def test_a_rank_that_raises(place: str, tmp_path: Path) -> None:
         assert reports[rank]["seconds"] < TIMEOUT + 30
 
 
-@pytest.mark.parametrize("fault", ["die", "hang"])
-@pytest.mark.parametrize(("rank", "place"), [(2, "binning"), (0, "tree"), (1, "reduce")])
+@pytest.mark.parametrize(
+    ("fault", "rank", "place"),
+    [("die", 2, "binning"), ("die", 0, "tree"), ("die", 1, "reduce"),
+     ("hang", 2, "tree"), ("hang", 0, "reduce")],
+)  # fmt: skip
 def test_a_rank_that_dies_or_hangs(rank: int, place: str, fault: str, tmp_path: Path) -> None:
     reports = run(tmp_path, rank, place, fault)
     assert "kind" not in reports.pop(rank)  # it could not say anything

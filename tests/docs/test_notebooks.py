@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and hold the outputs that the site shows.
+"""The notebooks run from top to bottom, print what they hold, and hold what the site shows.
 
 Their cells are run in this process: what Jupyter adds is only how things are drawn.
 `make notebooks` runs them in Jupyter and writes the outputs.
@@ -7,6 +7,8 @@ Their cells are run in this process: what Jupyter adds is only how things are dr
 from __future__ import annotations
 
 import json
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,13 @@ import pytest
 from pages import DOCS
 
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+TELLS_OF_THE_MACHINE = "gpu"  # its devices and its seconds
+
+
+def kept(cell: dict[str, Any]) -> str:
+    """What the cell printed when the notebook was written."""
+    streams = [o for o in cell["outputs"] if o["output_type"] == "stream" and o["name"] == "stdout"]
+    return "".join(line for stream in streams for line in stream["text"])
 
 
 def code_cells(path: Path) -> list[dict[str, Any]]:
@@ -29,7 +38,10 @@ def test_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with plt.rc_context({"backend": "agg"}):
         for number, cell in enumerate(code_cells(path), start=1):
             source = "".join(cell["source"])
-            exec(compile(source, f"{path.name}, code cell {number}", "exec"), names)
+            with redirect_stdout(StringIO()) as printed:
+                exec(compile(source, f"{path.name}, code cell {number}", "exec"), names)
+            if path.stem != TELLS_OF_THE_MACHINE:
+                assert printed.getvalue() == kept(cell), f"code cell {number}"
         plt.close("all")
 
 

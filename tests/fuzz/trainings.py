@@ -1,4 +1,7 @@
-"""Random parameters on random tables: reference, CPU and ranks give equal digests or one error."""
+"""Random parameters on random tables: reference, CPU, ranks, batches and files give equal digests.
+
+Or an error from all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from stream_cases import train as batched
 
 from bitgrove.errors import BitgroveError
 from bitgrove.objectives import OBJECTIVES
@@ -34,7 +38,23 @@ _CHOICES: dict[str, list[Any]] = {
     "gradient_scale": ["max"],
     "max_delta_step": [0.0, 0.1],
     "boosting_type": ["dart", "rf"],
-    "data_sample_strategy": ["goss"],
+    "uniform_drop": [True],
+    "xgboost_dart_mode": [True],
+    "skip_drop": [0.0, 1.0],
+    "data_sample_strategy": ["goss", "mvs"],
+    "pos_bagging_fraction": [0.5],
+    "bagging_by_query": [True],
+    "scale_pos_weight": [1e-3, 7.0],
+    "boost_from_average": [False],
+    "packed": [False],
+    "frontier_alpha": [0.25, 1.0],
+    "max_cat_levels": [1, 3],
+    "max_cat_to_onehot": [1, 20],
+    "max_cat_threshold": [1, 2],
+    "cat_smooth": [0.0, 1.0],
+    "cat_l2": [0.0],
+    "min_data_per_group": [1, 5],
+    "monotone_constraints_method": ["intermediate"],
     "path_smooth": [1.0],
     "extra_trees": [True],
     "random_state": [1, 2**62],
@@ -69,11 +89,38 @@ def _table(rng: np.random.Generator, n_rows: int) -> NDArray[Any]:
     return X
 
 
+def _with_levels(rng: np.random.Generator, X: NDArray[Any]) -> tuple[NDArray[Any], tuple[int, ...]]:
+    """Some columns become categories: few or many levels, as numbers or as text."""
+    chosen = tuple(f for f in range(X.shape[1]) if rng.random() < 0.5)
+    for f in chosen:
+        X[:, f] = rng.integers(0, int(rng.choice([1, 2, 5, 30])), len(X))
+        if X.dtype == object and rng.random() < 0.5:
+            X[:, f] = rng.choice(["a", "bb", "ü", ""], len(X))
+    return X, chosen
+
+
+def _rules(rng: np.random.Generator, n_features: int, levels: tuple[int, ...]) -> dict[str, Any]:
+    """Rules of features, which need to know how many there are."""
+    rules: dict[str, Any] = {}
+    if rng.random() < 0.15:
+        signs = rng.integers(-1, 2, n_features)
+        signs[[*levels]] = 0
+        rules["monotone_constraints"] = signs.tolist()
+    if rng.random() < 0.1:
+        groups = [sorted({*rng.integers(0, n_features, 2).tolist()}) for _ in range(2)]
+        rules["interaction_constraints"] = groups if rng.random() < 0.8 else "no_interactions"
+    if rng.random() < 0.1:
+        rules["feature_contri"] = rng.choice([0.0, 0.5, 1.0, 2.0], n_features).tolist()
+    return rules
+
+
 def random_case(rng: np.random.Generator) -> Case:
     n_rows = int(rng.choice([1, 2, 3, 10, 40, 90]))
-    name = str(rng.choice([name for name in OBJECTIVES if name != "custom"]))
+    name = str(rng.choice([*OBJECTIVES]))
     objective = make_objective(name)
-    X = _table(rng, n_rows)
+    X, categories = _table(rng, n_rows), ()
+    if rng.random() < 0.3:
+        X, categories = _with_levels(rng, X)
     y = make_labels(objective, rng.normal(size=n_rows) * rng.choice([1.0, 1e3]))
     if rng.random() < 0.1:
         y = np.full(n_rows, y[0])
@@ -83,9 +130,9 @@ def random_case(rng: np.random.Generator) -> Case:
     names = rng.choice([*_CHOICES], int(rng.integers(0, 6)), replace=False)
     chosen = {str(n): _CHOICES[n][int(rng.integers(len(_CHOICES[n])))] for n in names}
     params = {**settings_of(name), "objective": name, "n_estimators": 3, "num_leaves": 7,
-              "min_child_samples": 2, **chosen}  # fmt: skip
+              "min_child_samples": 2, **chosen, **_rules(rng, X.shape[1], categories)}  # fmt: skip
     group = make_group(n_rows, int(rng.integers(1000))) if objective.needs_queries else None
-    return Case(params, X, y, weight, group)
+    return Case(params, X, y, weight, group, categories=categories)
 
 
 def _outcome(train: Any) -> tuple[str, str]:
@@ -116,7 +163,9 @@ def one(rng: np.random.Generator) -> bool:
     def shards() -> str:
         return " ".join({model.digest() for model in case.train_on_shards(n_ranks, n_jobs=1)})
 
-    digests = _outcome(shards)
-    same = digests == expected if expected[0] == "model" else digests[0] != "model"
-    assert same, (case.params, n_ranks, expected, digests)
+    places = {"ranks": shards, "batches": lambda: batched(case).digest()}
+    for place in ["ranks", *(["batches"] if rng.random() < 0.3 else [])]:
+        digests = _outcome(places[place])
+        same = digests == expected if expected[0] == "model" else digests[0] != "model"
+        assert same, (case.params, place, n_ranks, expected, digests)
     return expected[0] == "model"

@@ -220,3 +220,62 @@ def test_tables_are_written_by_the_same_writer(
         write_table({"a": [3]}, str(link))
     assert real.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == sorted(["real", name])
+
+
+EVERY_KIND = """
+import os, resource, signal, sys
+import numpy as np, bitgrove as bg
+folder = sys.argv[1]
+X = np.random.default_rng(0).normal(size=(3000, 4))
+params = {"objective": "regression", "n_estimators": 30}
+data = bg.Dataset(X, X[:, 0])
+model = bg.train(params, data)
+at = {kind: os.path.join(folder, kind) for kind in
+      ("model", "export.json", "report.html", "rows.bins", "checkpoint")}
+writers = {
+    "model": lambda: model.save(at["model"]),
+    "export.json": lambda: model.export(at["export.json"]),
+    "report.html": lambda: model.report(at["report.html"]),
+    "rows.bins": lambda: data.save(at["rows.bins"]),
+    "checkpoint": lambda: bg.train(params, data, callbacks=[bg.checkpoint(at["checkpoint"], 20)]),
+}
+def refused(why):
+    for kind, write in writers.items():
+        try:
+            write()
+            print(why, kind, "written")
+        except OSError as error:
+            print(why, kind, os.path.basename(error.filename), error.strerror.replace(" ", "_"))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, -1))
+refused("quota")
+resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+os.chmod(folder, 0o555)
+if os.geteuid() == 0:
+    os.setuid(54321)  # root may write anywhere
+refused("read-only")
+"""
+
+
+@posix
+def test_no_kind_of_file_is_lost_for_want_of_room_or_rights(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for above in (tmp_path, *tmp_path.parents[:2]):  # so that another user can look inside
+        above.chmod(above.stat().st_mode | 0o055)
+    kinds = ["model", "export.json", "report.html", "rows.bins", "checkpoint"]
+    for kind in kinds:
+        (folder / kind).write_bytes(b"old")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", EVERY_KIND, str(folder)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    folder.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        *(f"quota {kind} {kind} File_too_large" for kind in kinds),
+        *(f"read-only {kind} {kind} Permission_denied" for kind in kinds),
+    ]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == dict.fromkeys(
+        kinds, b"old"
+    )

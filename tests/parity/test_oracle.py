@@ -19,7 +19,8 @@ DIGESTS = Path(__file__).parents[1] / "golden" / "digests.json"
 # What every place shares: exp, log and the hash of rows, whose NumPy twins
 # tests/arithmetic/test_exact_math.py compares bit for bit, the planner of widths, which the
 # oracle is given and does not look at, and what fingerprints are made of, which no tree sees.
-SHARED = {"best_simd", "exp", "log", "sigmoid", "select_rows", "WidthLimits", "CanonicalRows"}
+SHARED = {"best_simd", "exp", "log", "sigmoid", "select_rows", "WidthLimits", "CanonicalRows",
+          "canonical_block", "canonical_room", "SparseTable"}  # fmt: skip
 
 
 def forbid(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 import bitgrove as bg
 from bitgrove import _core
 from bitgrove.data.levels import Levels
 from bitgrove.data.row_ids import RowRun, one_run
+from bitgrove.data.sparse.tables import SparseTable
 from bitgrove.distributed import SoloComm, run_threads
 from bitgrove.provenance.fingerprint import RowHasher, block_rows, table_fingerprint
 from cases import CASES
@@ -28,7 +30,7 @@ def plain_fingerprint(table: Any, levels: Any = ()) -> str:
     """The definition of docs/verification.md, without any code of the library."""
     n_rows, n_columns = table.shape
     size = 65536
-    while size > 1 and size * n_columns > 65536:
+    while size > 256 and size * n_columns > 65536:
         size //= 2
     facts = {"columns": n_columns, "levels": list(levels), "rows": n_rows}
     whole = hashlib.sha256(
@@ -36,20 +38,34 @@ def plain_fingerprint(table: Any, levels: Any = ()) -> str:
     )
     for first in range(0, n_rows, size):
         block = hashlib.sha256()
-        for column in table[first : first + size].T:
-            values = [float(v) for v in column]
-            if all(v != v or v in range(255) for v in values):
-                block.update(b"\1" + bytes(255 if v != v else int(v) for v in values))
+        for number, column in enumerate(table[first : first + size].T):
+            (filled,) = np.nonzero(column)
+            if len(filled) == 0:
                 continue
-            with np.errstate(over="ignore"):
-                narrow = np.array(values, "<f4")
-            wide = np.array(values, "<f8")
-            chosen = narrow if np.array_equal(narrow, wide, equal_nan=True) else wide
-            chosen[chosen == 0] = 0.0
-            chosen[np.isnan(chosen)] = np.nan
-            block.update(bytes([chosen.itemsize]) + chosen.tobytes())
+            block.update(number.to_bytes(4, "little"))
+            if 4 * len(filled) < len(column):
+                width, values = plain_values(column[filled])
+                block.update(bytes([16 + width]) + len(filled).to_bytes(4, "little"))
+                block.update(filled.astype("<u2").tobytes() + values)
+            else:
+                width, values = plain_values(column)
+                block.update(bytes([width]) + values)
         whole.update(block.digest())
     return whole.hexdigest()
+
+
+def plain_values(column: Any) -> tuple[int, bytes]:
+    """The bytes of one value, and all values in so many."""
+    values = [float(v) for v in column]
+    if all(v != v or v in range(255) for v in values):
+        return 1, bytes(255 if v != v else int(v) for v in values)
+    with np.errstate(over="ignore"):
+        narrow = np.array(values, "<f4")
+    wide = np.array(values, "<f8")
+    chosen = narrow if np.array_equal(narrow, wide, equal_nan=True) else wide
+    chosen[chosen == 0] = 0.0
+    chosen[np.isnan(chosen)] = np.nan
+    return chosen.itemsize, chosen.tobytes()
 
 
 def fingerprint(table: Any, **how: Any) -> str:
@@ -65,9 +81,15 @@ def test_the_definition(rows: list[list[float]], dtype: str) -> None:
     with np.errstate(over="ignore"):
         table = np.array(rows).astype(dtype)
     assert fingerprint(table) == plain_fingerprint(table)
+    assert sparse_fingerprint(table) == plain_fingerprint(table)
 
 
-@pytest.mark.parametrize("shape", [(70000, 1), (9000, 9), (300, 400), (40, 3000)])
+def sparse_fingerprint(table: Any, form: str = "csr") -> str:
+    found = SparseTable.of(sparse.csr_array(table).asformat(form))
+    return table_fingerprint(found.columns(), one_run(len(table)), SoloComm())
+
+
+@pytest.mark.parametrize("shape", [(70000, 1), (9000, 9), (300, 400), (700, 300)])
 def test_whole_blocks_and_the_last(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(1)
     table = rng.normal(size=shape)
@@ -75,9 +97,17 @@ def test_whole_blocks_and_the_last(shape: tuple[int, int]) -> None:
     found = fingerprint(table)
     assert found == plain_fingerprint(table)
     assert found == fingerprint(np.asfortranarray(table), n_threads=3)
+    assert found == sparse_fingerprint(table, "csc")
     assert found != fingerprint(table[:-1])
     assert 0 < shape[0] % block_rows(shape[1]) < block_rows(shape[1])
-    assert [block_rows(n) for n in (1, 2, 3, 28, 65536, 65537)] == [65536, 32768, 16384, 2048, 1, 1]
+    assert [block_rows(n) for n in (1, 2, 3, 28, 256, 10**6)] == [
+        65536,
+        32768,
+        16384,
+        2048,
+        256,
+        256,
+    ]
 
 
 def test_types_and_zeros_do_not_matter_values_do() -> None:
@@ -163,12 +193,16 @@ def test_streams_have_the_record_of_rows_in_memory(name: str) -> None:
 
 
 def test_wrong_calls_are_refused() -> None:
-    rows = _core.CanonicalRows([np.zeros(5), np.zeros(5, np.float32)], 5)
-    room = np.zeros(2 * (1 + 8 * 5), np.uint8)
-    assert rows.write(0, 5, room) == 12
-    for first, n, out in [(-1, 2, room), (3, 3, room), (0, 5, room[:-1]), (0, -1, room)]:
+    rows = _core.CanonicalRows([np.ones(5), np.zeros(5, np.float32)], 5)
+    room = np.zeros(2 * _core.canonical_room(5), np.uint8)
+    assert rows.write(0, 5, 0, 2, room) == 10
+    for first, n, last, out in [(-1, 2, 2, room), (3, 3, 2, room), (0, 5, 2, room[:-1]),
+                                (0, -1, 2, room), (0, 5, 3, room), (0, 5, -1, room)]:  # fmt: skip
         with pytest.raises(ValueError, match="bitgrove core"):
-            rows.write(first, n, out)
+            rows.write(first, n, 0, last, out)
+    table = SparseTable.of(sparse.eye_array(5, format="csc"))
+    with pytest.raises(ValueError, match="rows out of range"):
+        _core.canonical_block(table.core, 0, 5)
     with pytest.raises(ValueError, match="differ in length"):
         _core.CanonicalRows([np.zeros(5), np.zeros(4)], 5)
 

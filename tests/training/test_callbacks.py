@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from signal import SIGINT, getsignal, raise_signal
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import bitgrove as bg
 from bitgrove.callbacks import Evaluation, TrainingState
+from bitgrove.errors import ParameterError
 from cases import signal, table
 
 X = table(500, 5, 30, missing=0.05)
@@ -279,3 +281,56 @@ def test_an_error_in_a_callback_of_an_estimator() -> None:
     assert failing.closed == 1
     with pytest.raises(ValueError, match="not fitted"):
         model.predict(X)
+
+
+def presses(*iterations: int) -> Any:
+    """A callback that presses Ctrl-C at these iterations."""
+
+    def press(state: TrainingState) -> None:
+        if state.iteration in iterations:
+            raise_signal(SIGINT)
+
+    return press
+
+
+def test_ctrl_c_keeps_the_trees_so_far() -> None:
+    before, keep = getsignal(SIGINT), bg.stop_on_interrupt()
+    whole = bg.train(OVERFIT, part(0, 300))
+    for pressed in (2, 5):  # the same callback serves two trainings
+        model = bg.train(OVERFIT, part(0, 300), callbacks=[presses(pressed), keep])
+        assert model.n_iterations == pressed
+        assert np.array_equal(model.predict(X), whole.predict(X, num_iteration=pressed))
+        assert getsignal(SIGINT) is before
+    with pytest.raises(KeyboardInterrupt):  # no tree is there yet
+        bg.train(OVERFIT, part(0, 300), callbacks=[presses(1), keep])
+    assert getsignal(SIGINT) is before
+
+
+def test_ctrl_c_twice_raises() -> None:
+    before = getsignal(SIGINT)
+    twice = [bg.stop_on_interrupt(), presses(3), presses(3)]
+    with pytest.raises(KeyboardInterrupt):
+        bg.train(OVERFIT, part(0, 300), callbacks=twice)
+    assert getsignal(SIGINT) is before
+
+
+def test_ctrl_c_is_heard_in_the_main_thread_only() -> None:
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            bg.train(OVERFIT, part(0, 300), callbacks=[bg.stop_on_interrupt()])
+        except ParameterError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert "main thread" in str(errors[0])
+
+
+def test_ctrl_c_keeps_the_trees_of_an_estimator() -> None:
+    params = {k: v for k, v in OVERFIT.items() if k != "objective"}
+    model = bg.BitGroveClassifier(**params)
+    model.fit(X, LABEL, callbacks=[bg.stop_on_interrupt(), presses(3)])
+    assert model.model_.n_iterations == 4 and model.predict(X).shape == (500,)

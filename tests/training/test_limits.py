@@ -10,8 +10,9 @@ import pytest
 
 import bitgrove as bg
 from bitgrove.data import tables
-from bitgrove.errors import DataError, HostMemoryError, ParameterError
+from bitgrove.errors import DataError, HostMemoryError, ModelFormatError, ParameterError
 from bitgrove.machine import memory
+from bitgrove.model import file as model_file
 from bitgrove.objectives import Multiclass
 from bitgrove.params import resolve
 from bitgrove.training import guards
@@ -121,3 +122,14 @@ def test_memory_of_machine_and_container(tmp_path: Path, monkeypatch: pytest.Mon
     assert memory.free_memory() == 1300  # no limit there
     (tmp_path / "cgroup" / "memory.max").write_text("200\n")
     assert memory.free_memory() == 100
+
+
+def test_the_header_of_a_model_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert model_file.MAX_HEADER_BYTES == 32 * 2**20
+    data = bg.train(FEW, bg.Dataset(X, Y)).to_bytes()
+    size = int.from_bytes(data[12:20], "little")
+    monkeypatch.setattr(model_file, "MAX_HEADER_BYTES", size)
+    assert bg.Model.from_bytes(data).to_bytes() == data
+    monkeypatch.setattr(model_file, "MAX_HEADER_BYTES", size - 1)
+    with pytest.raises(ModelFormatError, match="header"):
+        bg.Model.from_bytes(data)

@@ -6,6 +6,7 @@ interface (COUNTER, seen from inside of its namespace); rates are those of tc's 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 NAMESPACE, LINK, BRIDGE = (f"bg{os.getpid()}{part}" for part in ("n{}", "v{}", "b"))
 NETWORK = "10.77.0.{}"
 COUNTER = Path("/sys/class/net/eth0/statistics/tx_bytes")
+_CLONE_NEWNET = 0x40000000
 MPI_OVER_TCP = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
 
 
@@ -28,6 +30,20 @@ def address(rank: int) -> str:
 def inside(rank: int | str) -> list[str]:
     """The words before a command that run it in the namespace of a rank."""
     return ["ip", "netns", "exec", NAMESPACE.format(rank)]
+
+
+def enter(rank: int) -> None:
+    """This process, from now on, in the namespace of a rank."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(f"/run/netns/{NAMESPACE.format(rank)}") as there:
+        if libc.setns(there.fileno(), _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"cannot enter the namespace of rank {rank}")
+
+
+def detach_words(rank: int) -> list[str]:
+    """A command, also from inside of a namespace, after which what the rank sends is lost."""
+    home = f"--net=/proc/{os.getpid()}/ns/net"
+    return ["nsenter", home, "ip", "link", "set", LINK.format(rank), "nomaster"]
 
 
 @contextmanager

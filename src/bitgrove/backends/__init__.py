@@ -6,6 +6,7 @@ import sys
 
 from bitgrove.backends.base import Backend, BinnedMatrix
 from bitgrove.data.dataset import Dataset
+from bitgrove.data.sparse.tables import table_of
 from bitgrove.machine.gpu import free_bytes, usable_gpu
 from bitgrove.objectives import Objective
 from bitgrove.params import TrainParams
@@ -20,12 +21,13 @@ _LEAST_GPU_ROWS = 50_000
 def choose_device(asked: str, data: Dataset, objective: Objective) -> str:
     """What "auto" means for this data: where it lies; for many rows of the host a GPU with room.
 
-    A user's own loss stays on the CPU: on a GPU it would be given CuPy arrays.
+    A user's own loss stays on the CPU: on a GPU it would be given CuPy arrays. So does a sparse
+    table: a GPU would need it dense.
     """
     if asked != "auto":
         return asked
     few = data.n_rows < _LEAST_GPU_ROWS or objective.family == "given"
-    if data.device != "cpu" or few:
+    if data.device != "cpu" or few or table_of(data.columns) is not None:
         return data.device
     gpu = usable_gpu()
     # Bins twice, and what belongs to a row of each output; as much again for histograms.

@@ -32,6 +32,8 @@ from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges, whole_b
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
+from bitgrove.data.sparse.bins import bin_sparse
+from bitgrove.data.sparse.tables import table_of
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level
@@ -48,18 +50,26 @@ _CACHE_LINE = 64
 
 @dataclass(eq=False)
 class CpuMatrix:
-    """Bins in padded columns; of a training set also row-major, in tiles, for histograms."""
+    """Bins in padded columns; of a training set also row-major, in tiles, for histograms.
+
+    Of a sparse table the stored values of most features are in lists, and column_of is -1.
+    """
 
     n_rows: int
     mapper: BinMapper
     missing: NDArray[np.uint8]
     columns: NDArray[np.uint8]
+    column_of: NDArray[np.int32]  # of each feature
     n_threads: int
+    lists: _core.SparseBins | None = None
     layout: _core.TileLayout | None = None  # which features share a column of the tiles
     tiles: NDArray[np.uint8] | None = None
 
     def prepare(self, mapper: BinMapper) -> None:
-        self.mapper, self.layout = mapper, _core.TileLayout(mapper.bin_offset)
+        if self.lists is not None:
+            self.lists.prepare(mapper.bin_offset, self.n_threads)
+        in_tiles = np.argsort(self.column_of)[np.count_nonzero(self.column_of < 0) :]
+        self.mapper, self.layout = mapper, _core.TileLayout(mapper.bin_offset, in_tiles)
         self.layout.join_columns(self.columns, self.n_rows)
         self.tiles = _aligned_bytes(self.layout.n_bytes(self.n_rows))
         _core.lay_tiles(self.layout, self.columns, self.n_rows, self.tiles, self.n_threads)
@@ -119,13 +129,19 @@ class CpuBackend:
     ) -> list[F64]:
         return find_edges(columns, rows, max_bin, self.n_threads)
 
-    def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> CpuMatrix:
-        n_rows, bins = len(columns[0]), whole_bins(columns)
+    def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> CpuMatrix:
+        n_rows = len(columns[0])
+        if table_of(columns) is not None:
+            b = bin_sparse(columns, mapper, self.n_threads)
+            how = (b.missing, b.columns, b.column_of, self.n_threads, b.lists)
+            return CpuMatrix(n_rows, mapper, *how)
+        bins = whole_bins(columns)
         if bins is None:
             bins = empty_bins(len(columns), n_rows)
         writer = BinWriter.of(mapper, bins, self.n_threads, self.simd)
         writer.write(columns)
-        return CpuMatrix(n_rows, mapper, writer.missing, bins, self.n_threads)
+        every = np.arange(len(columns), dtype=np.int32)
+        return CpuMatrix(n_rows, mapper, writer.missing, bins, every, self.n_threads)
 
     def upload(self, values: Array | None) -> Any:
         # One row that "repeats itself" is contiguous already, but not to be written to.
@@ -233,7 +249,8 @@ class CpuBackend:
     def walk_tree(self, scores: Array, matrix: CpuMatrix, tree: Tree, rows: Array | None) -> None:
         """add_tree, for all rows or the listed ones."""
         walk = (tree.binned_splits(matrix.mapper.missing_bin), tree.left_bins, tree.leaf_value)
-        _core.add_tree(scores, matrix.columns, *walk, rows, self.n_threads)
+        where = (matrix.column_of, matrix.lists)
+        _core.add_tree(scores, matrix.columns, *walk, rows, *where, self.n_threads)
 
 
 class CpuTreeWork(CoreTree):
@@ -252,7 +269,16 @@ class CpuTreeWork(CoreTree):
         self.root = RootSums(
             int(sums["grad"][0]), int(sums["hess"][0]), n_active, n_rows - n_active
         )
+        self._marks = self._new_marks()
         self._verbs = self._verbs_on(pool, inputs.limits_features)
+
+    def _new_marks(self) -> Array:
+        """Columns of rows to be marked while nodes are divided by features in lists."""
+        matrix = self.pool.matrix
+        n_columns = 0 if matrix.lists is None else _core.MARK_COLUMNS
+        marks = self._backend.buffer("marks", (n_columns, matrix.columns.shape[1]), np.uint8)
+        marks[:] = _core.NO_MARK
+        return marks
 
     def _verbs_on(self, pool: Any, by_node: bool) -> _core.CpuTree:
         matrix, inputs, backend = pool.matrix, self._inputs, self._backend
@@ -271,6 +297,9 @@ class CpuTreeWork(CoreTree):
             categorical=mapper.categorical,
             rules=_core.GainRules(**inputs.rules._asdict()),
             split_rules=None if rules is None else _core.SplitRules(**rules._asdict()),
+            column_of=matrix.column_of,
+            sparse=matrix.lists,
+            marks=self._marks,
             packed=pool.packed,
             n_threads=backend.n_threads,
             simd=backend.simd,

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from bitgrove.cli import files, tables
 from bitgrove.cli.explaining import run_explain
 from bitgrove.cli.failures import fail, printable
+from bitgrove.cli.model_rows import TABLE_FORMATS, output_names, read_for
 from bitgrove.cli.options import parse
 from bitgrove.cli.reporting import run_report
-from bitgrove.cli.training import categories_of_model, run_cv, run_train
+from bitgrove.cli.training import run_cv, run_train
 from bitgrove.cli.verifying import run_verify
 from bitgrove.errors import DataError
 from bitgrove.estimators.answers import Labels, answers_of_model
@@ -54,13 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _predict(args: argparse.Namespace) -> None:
     from bitgrove.model.model import load
 
-    formats = (".csv", ".tsv", ".parquet", ".pq")
-    files.check_output(args.out, [*args.data, args.model], formats)
+    files.check_output(args.out, [*args.data, args.model], TABLE_FORMATS)
     model = load(args.model)
-    categories = categories_of_model(model)
-    text = frozenset(name for name, is_text in categories.items() if is_text)
-    table = files.read_table(args.data, files.Reading(args.delimiter, text=text))
-    rows = tables.feature_table(table, model.feature_names, categories)
+    table, rows = read_for(model, args.data, args.delimiter)
     kept = {name: tables.column(table, name) for name in tables.named(table, args.keep)}
     if args.leaf:
         leaves = model.predict_leaf(rows, n_jobs=args.n_jobs)
@@ -127,17 +124,11 @@ def _demo(args: argparse.Namespace) -> None:
 # ---------------------------------------------------------------- pieces of the commands
 
 
-def _output_names(model: Any) -> list[Any]:
-    """The classes, or the numbers of the outputs where these are something else."""
-    is_class = model.classes is not None and model.n_classes == model.n_outputs
-    return list(model.classes) if is_class else list(range(model.n_outputs))
-
-
 def _output_columns(model: Any, values: NDArray[np.float64], what: str) -> dict[str, Any]:
     """One column named `prediction` or `score`, or one per output."""
     if values.ndim == 1:
         return {"score" if what == "score" else "prediction": values}
-    names = _output_names(model)
+    names = output_names(model)
     return {f"{what}_{names[k]}": values[:, k] for k in range(values.shape[1])}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bitgrove.cli import files, tables
-from bitgrove.cli.training import categories_of_model
+from bitgrove.cli.model_rows import categories_of_model, read_for
 from bitgrove.data.dataset import Dataset
 from bitgrove.errors import ParameterError
 from bitgrove.model.model import Model, load
@@ -29,15 +29,13 @@ def run_report(args: argparse.Namespace) -> None:
 
 def rows_of_files(model: Model, patterns: Sequence[str], args: argparse.Namespace) -> Dataset:
     """The rows that a model is shown with, in memory; the options say what their columns are."""
-    categories = categories_of_model(model)
-    text = frozenset(name for name, is_text in categories.items() if is_text)
-    table = files.read_table(patterns, files.Reading(args.delimiter, group=args.group, text=text))
+    table, features = read_for(model, patterns, args.delimiter, args.group)
     return Dataset(
-        tables.feature_table(table, model.feature_names, categories),
+        features,
         _labels(table, args.label, model) if args.label else None,
         weight=tables.numbers(table, args.weight) if args.weight else None,
         group=tables.group_sizes(table, args.group) if args.group else None,
-        categorical_feature=list(categories),
+        categorical_feature=list(categories_of_model(model)),
     )
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from bitgrove.cli import files, sharded_files, tables
 from bitgrove.cli.failures import fail
+from bitgrove.cli.model_rows import TABLE_FORMATS, categories_of_model
 from bitgrove.data.dataset import Dataset
-from bitgrove.data.levels import TEXT
 from bitgrove.distributed import Comm, SoloComm, fails_together
 from bitgrove.errors import DataError, ParameterError, RankFailure
 from bitgrove.model.model import Model
@@ -113,7 +113,7 @@ def run_cv(args: argparse.Namespace) -> None:
     params = resolve(given)
     _check_objective(args, params)
     if args.out:
-        files.check_output(args.out, args.data, (".csv", ".tsv", ".parquet", ".pq"))
+        files.check_output(args.out, args.data, TABLE_FORMATS)
     read = ShardReader(args, params, SoloComm(), in_memory=True)
     dataset = read.dataset(args.data)
     if read.classes is not None:
@@ -373,9 +373,3 @@ def _listed_categories(table: Any, names: Sequence[str], args: argparse.Namespac
         if name not in features:
             raise DataError(f"--categorical_feature {name}: the column is not a feature")
     return found
-
-
-def categories_of_model(model: Model) -> dict[str, bool]:
-    """The model's categories by name: whether they are text, whatever a file's values look like."""
-    levels = {} if model.encoder is None else model.encoder.levels
-    return {model.feature_names[f]: found.kind == TEXT for f, found in levels.items()}

@@ -21,8 +21,11 @@ from bitgrove import _core
 from bitgrove.arithmetic.exact_math import hash_key
 from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.sparse.edges import sparse_edges
+from bitgrove.data.sparse.tables import SparseColumn, table_of
 from bitgrove.distributed.comm import Comm, feature_block
 from bitgrove.errors import BitgroveWarning, DataError
+from bitgrove.machine.threads import resolve_threads
 
 if TYPE_CHECKING:
     from bitgrove.params import TrainParams
@@ -86,6 +89,12 @@ class BinMapper:
     def edges_of(self, feature: int) -> F64:
         return self.edge_values[self.edge_offset[feature] : self.edge_offset[feature + 1]]
 
+    def part(self, features: Sequence[int]) -> BinMapper:
+        """Of some features, as if they were all; values alone."""
+        edges = [self.edges_of(f) for f in features]
+        offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
+        return BinMapper(np.concatenate([np.zeros(0), *edges]), offset, self.has_missing[features])
+
     def with_missing(self, has_missing: NDArray[np.uint8]) -> BinMapper:
         return replace(self, has_missing=has_missing)
 
@@ -147,7 +156,7 @@ def sample_limit(sample_rows: int, n_total: int) -> int | None:
 
 
 def fit_edges(
-    columns: Sequence[NDArray[Any]],
+    columns: Sequence[Any],
     find_edges: FindEdges,
     params: TrainParams,
     runs: RowRuns,
@@ -160,8 +169,14 @@ def fit_edges(
     limit = sample_limit(params.bin_sample_rows, n_total)
     rows = None if limit is None else _sampled(runs, sample_key(params.random_state), limit)
     unknown = [f for f in range(len(columns)) if f not in known.n_levels and f not in known.edges]
-    found = shared_edges([columns[f] for f in unknown], rows, find_edges, params.max_bin, comm)
-    return known.mapper(dict(zip(unknown, found, strict=True)))
+    dense = [f for f in unknown if not isinstance(columns[f], SparseColumn)]
+    found = shared_edges([columns[f] for f in dense], rows, find_edges, params.max_bin, comm)
+    edges = dict(zip(dense, found, strict=True))
+    if (table := table_of(columns)) is not None:
+        how = (params.max_bin, resolve_threads(params.n_jobs), comm)
+        of_table = sparse_edges(table, rows, *how)
+        edges |= {f: of_table[columns[f].index] for f in unknown if f not in edges}
+    return known.mapper(edges)
 
 
 def _sampled(runs: RowRuns, key: int, limit: int) -> Rows:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.data.categories import choice_of
-from bitgrove.data.device_tables import beside, on_host, take_rows
+from bitgrove.data.device_tables import beside, device_of, on_host
 from bitgrove.data.given_rows import Queries
 from bitgrove.data.given_values import (
     checked_group,
@@ -23,6 +23,13 @@ from bitgrove.data.given_values import (
     checked_weight,
 )
 from bitgrove.data.levels import Codes, Levels, missing_code, recoded, union
+from bitgrove.data.sparse.tables import (
+    SparseColumn,
+    dense_columns,
+    join_columns,
+    table_of,
+    take_columns,
+)
 from bitgrove.data.tables import (
     MAX_ROWS,
     Column,
@@ -177,11 +184,15 @@ class Dataset:
         """Columns of the table."""
         return len(self.columns)
 
+    def n_bin_bytes(self) -> int:
+        """What the bins take at least."""
+        table = table_of(self.columns)
+        return self.n_rows * self.n_features if table is None else 4 * table.n_values
+
     @property
     def device(self) -> str:
         """Where the columns lie: "cpu", or the name of a GPU."""
-        first = self.columns[0]
-        return "cpu" if isinstance(first, np.ndarray) else f"cuda:{first.device.id}"
+        return device_of(self.columns[0])
 
     @staticmethod
     def joined(datasets: Sequence[Dataset], positions: Sequence[int]) -> Dataset:
@@ -194,8 +205,7 @@ class Dataset:
         if n_rows > MAX_ROWS:
             raise DataError(f"X has {n_rows} rows; at most {MAX_ROWS} are allowed per shard")
         datasets = _with_common_levels(datasets)
-        columns = zip(*(d.columns for d in datasets), strict=True)
-        joined = datasets[0]._with_rows([_joined(parts) for parts in columns])
+        joined = datasets[0]._with_rows(join_columns([d.columns for d in datasets]))
         joined.label = _joined([d.label for d in datasets])
         joined.weight = _joined([d.weight for d in datasets])
         joined.group = _joined([d.group for d in datasets])
@@ -262,7 +272,8 @@ class Dataset:
 
     def kind_of_rows(self) -> str:
         """In which form the rows are there, for other ranks to compare."""
-        return "rows in memory"
+        n_sparse = sum(isinstance(column, SparseColumn) for column in self.columns)
+        return "rows in memory" + (f", {n_sparse} columns of them sparse" if n_sparse else "")
 
     def fingerprint(self, runs: RowRuns, comm: Comm, n_threads: int) -> str:
         """Of the values of the rows of all ranks."""
@@ -290,7 +301,9 @@ class Dataset:
         from bitgrove.data.binned.dataset import BinnedDataset
         from bitgrove.data.binned.tables import as_bins
 
-        return BinnedDataset(as_bins(self.as_columns(), edges, n_jobs), edges)
+        table = self.as_columns()
+        table = table._replace(values=list(dense_columns(table.values)))
+        return BinnedDataset(as_bins(table, edges, n_jobs), edges)
 
     def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
         """The columns that a model's trees see, as values or as the bins of a training set."""
@@ -308,6 +321,8 @@ class Dataset:
 
     def is_missing(self, feature: int) -> bool:
         """Whether no row has a value: such a column may be one of numbers or of levels."""
+        if isinstance(found := self.columns[feature], SparseColumn):
+            return found.is_missing()
         column = on_host(self.columns[feature][:1])
         if len(column) and not np.isnan(column[0]):
             return False
@@ -329,7 +344,7 @@ class Dataset:
         return other
 
     def _taken(self, rows: NDArray[Any]) -> Dataset:
-        return self._with_rows([take_rows(column, rows) for column in self.columns])
+        return self._with_rows(take_columns(self.columns, rows))
 
     def _with_rows(self, columns: list[Column]) -> Dataset:
         """The same features with other rows, whose label, weight, ... the caller sets."""

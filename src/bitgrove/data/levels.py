@@ -36,6 +36,11 @@ class Levels:
     kind: str
     values: NDArray[Any]
 
+    @staticmethod
+    def of(kind: str, values: Iterable[Any]) -> Levels:
+        """Of plain values, as JSON and messages hold them."""
+        return Levels(kind, np.array([*values], dtype=_DTYPES[kind]))
+
     def __len__(self) -> int:
         return len(self.values)
 

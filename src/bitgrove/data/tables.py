@@ -3,7 +3,7 @@
 Receives NumPy arrays, lists, pandas, polars, Arrow or SciPy sparse tables, also those that are not
 in memory yet (polars LazyFrames, Arrow readers, scanners and datasets), and arrays on a GPU;
 returns one-dimensional float32/float64 columns (views where the layout allows) with their names,
-categories as the codes of their levels. Columns on a GPU stay there.
+categories as the codes of their levels. Columns on a GPU stay there, sparse ones stay sparse.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ from bitgrove.data.categories import BY_TYPE, CategoryChoice
 from bitgrove.data.device_tables import beside, device_table, is_on_gpu, on_host
 from bitgrove.data.given_values import as_array, as_numbers
 from bitgrove.data.levels import Coded, Levels, is_category_type, read_levels
+from bitgrove.data.sparse.tables import (
+    SparseColumn,
+    SparseTable,
+    dense_column,
+    is_sparse,
+    sparse_series,
+)
 from bitgrove.errors import DataError, DataTypeError, Problems
 
 Column = NDArray[Any]
@@ -71,16 +78,19 @@ def to_columns(
     if len(series) > MAX_FEATURES:
         raise DataError(f"X has {len(series)} features; at most {MAX_FEATURES} are allowed")
     listed = choice.positions(called, len(series))
-    columns: list[Column] = []
+    columns: list[Any] = []
     levels: dict[int, Levels] = {}
     problems = Problems()
     for f, column in enumerate(series):
+        if isinstance(column, SparseColumn) and f not in listed:
+            columns.append(column)
+            continue
         own = called if names is None else names
         name = own[f] if own is not None and f < len(own) else f"f{f}"
         by_type = choice.by_type and names is not None and is_category_type(column)
         with problems.collect():
             if f in listed or by_type:
-                coded = read_levels(name, on_host(column))
+                coded = read_levels(name, on_host(dense_column(column)))
                 levels[f] = coded.levels
                 columns.append(beside(_float_codes(coded), column))
             else:
@@ -113,29 +123,40 @@ def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> list[A
         table = device_table(X)
         return [table[:, feature] for feature in range(table.shape[1])]
     if names is not None:
-        return _frame_columns(X, names)
-    table = X if hasattr(X, "toarray") else as_array("X", X)
+        return sparse_series(_frame_columns(X, names))
+    table = X if is_sparse(X) else as_array("X", X)
     if has_categories and table.dtype.kind in "OUT" and table.ndim == 2:
         return [table[:, feature] for feature in range(table.shape[1])]
     return _array_columns(table)
 
 
-def _array_columns(table: Any) -> list[Column]:
+def sparse_rows(X: Any) -> SparseTable:
+    """A SciPy matrix or array, stored by rows."""
+    table = SparseTable.of(_checked_array(X))
+    return table if table.by_rows else SparseTable(table.matrix.tocsr())
+
+
+def _array_columns(given: Any) -> list[Column]:
+    table = _checked_array(given)
+    if is_sparse(table):
+        return SparseTable.of(table).columns()
+    table = np.require(table, requirements="A")  # a view of raw bytes may lie anywhere
+    return [table[:, feature] for feature in range(table.shape[1])]
+
+
+def _checked_array(table: Any) -> Any:
+    """Of float32 or float64, sparse or not."""
     from sklearn.utils.validation import check_array  # importing it takes longer than all else
 
-    table = check_array(
+    return check_array(
         as_numbers("X", table),
-        accept_sparse="csc",
+        accept_sparse=["csr", "csc"],
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,
         ensure_min_samples=0,  # a shard may be empty; train() counts the rows of all ranks
         estimator="bitgrove",
         input_name="X",
     )
-    if hasattr(table, "toarray"):
-        table = np.asfortranarray(table.toarray())
-    table = np.require(table, requirements="A")  # a view of raw bytes may lie anywhere
-    return [table[:, feature] for feature in range(table.shape[1])]
 
 
 def _frame_columns(X: Any, names: list[str]) -> list[Any]:
@@ -234,6 +255,8 @@ def collected(X: Any) -> Any:
         for method in ("read_all", "to_table"):  # a RecordBatchReader; a Dataset or Scanner
             if hasattr(X, method) and not hasattr(X, "column_names"):
                 return getattr(X, method)()
+        if hasattr(X, "to_scipy"):
+            return X.to_scipy()  # a SparseCSRMatrix, a SparseCOOTensor, ...
         if hasattr(X, "read_row_group"):
             return X.read()  # a ParquetFile
         return X

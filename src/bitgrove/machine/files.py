@@ -120,19 +120,6 @@ def _remove_if_abandoned(path: str) -> None:
         os.close(handle)
 
 
-def _mode_of(target: str) -> int | None:
-    """The permissions of the file that is there, if there is one; OSError if it is no file."""
-    try:
-        found = os.stat(target).st_mode
-    except FileNotFoundError:
-        return None
-    if stat.S_ISDIR(found):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
-    if not stat.S_ISREG(found):
-        raise OSError(errno.EINVAL, "not a regular file", target)
-    return stat.S_IMODE(found)
-
-
 def _sync_directory(directory: str) -> None:
     # So that the new name survives a power cut. Not all systems offer it; the file is whole and in
     # place by now, so a refusal is no failure.

@@ -205,7 +205,8 @@ class Model(Explains, Exportable, OtherNames, Reported):
         part, n_used = self._part(start_iteration, num_iteration)
         n_trees = n_used * self.n_outputs
         gpu = choose_gpu(X, device, self._trained_on, n_trees)
-        rows = rows_for_prediction(X, self.feature_names, self.encoder)
+        on_gpu = gpu is not None
+        rows = rows_for_prediction(X, self.feature_names, self.encoder, dense=on_gpu)
         if gpu is not None:
             found: npt.NDArray[np.int32] = part._device_forest(gpu).leaves(rows, n_trees)
             return found
@@ -342,7 +343,8 @@ class Model(Explains, Exportable, OtherNames, Reported):
     ) -> Any:
         """Scores after the link; of the kind (CuPy or NumPy) that X is of."""
         gpu = choose_gpu(X, device, self._trained_on, n_used * self.n_outputs)
-        rows = rows_for_prediction(X, self.feature_names, self.encoder)
+        on_gpu = gpu is not None
+        rows = rows_for_prediction(X, self.feature_names, self.encoder, dense=on_gpu)
         if gpu is not None:
             found = self._device_forest(gpu).predict(rows, n_used * self.n_outputs, link)
             return found if self.n_outputs > 1 else found[:, 0]

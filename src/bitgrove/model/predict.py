@@ -1,8 +1,8 @@
 """Prediction on raw rows: scores and leaves of a whole forest.
 
-Receives a forest (tree.make_forest) and a C-contiguous float32 or float64 table; returns scores
-that are bit-equal to the training scores, because each row adds its leaf values to the base score
-in tree order.
+Receives a forest (tree.make_forest) and a C-contiguous float32 or float64 table, or a sparse one
+stored by rows; returns scores that are bit-equal to the training scores, because each row adds its
+leaf values to the base score in tree order.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.data.device_tables import device_of, require_device
+from bitgrove.data.sparse.tables import SparseTable, is_sparse
 from bitgrove.errors import ParameterError
 from bitgrove.machine.gpu import find_device, usable_gpu
 from bitgrove.machine.threads import resolve_threads
 
-Rows = NDArray[Any]
+Rows = NDArray[Any] | SparseTable
 # Rows times trees from which on a GPU is faster than the cores beside it, sending included.
 _LEAST_WALKS = 2_000_000
 
@@ -42,14 +43,18 @@ def add_scores(
     forest: Any, rows: Rows, scores: NDArray[np.float64], n_trees: int, n_jobs: int | None
 ) -> None:
     """Adds the first n_trees trees to the scores (n_rows, n_outputs)."""
-    _core.predict_scores(forest, n_trees, rows, scores, resolve_threads(n_jobs))
+    _core.predict_scores(forest, n_trees, _for_core(rows), scores, resolve_threads(n_jobs))
 
 
 def predict_leaves(forest: Any, rows: Rows, n_jobs: int | None) -> NDArray[np.int32]:
     """The leaf of every row in every tree, (n_rows, n_trees)."""
     leaves = np.empty((len(rows), forest.n_trees), dtype=np.int32)
-    _core.predict_leaves(forest, rows, leaves, resolve_threads(n_jobs))
+    _core.predict_leaves(forest, _for_core(rows), leaves, resolve_threads(n_jobs))
     return leaves
+
+
+def _for_core(rows: Rows) -> Any:
+    return rows.core if isinstance(rows, SparseTable) else rows
 
 
 def choose_gpu(X: Any, device: str | None, trained_on: str, n_trees: int) -> str | None:
@@ -60,7 +65,7 @@ def choose_gpu(X: Any, device: str | None, trained_on: str, n_trees: int) -> str
     """
     lies_on = device_of(X)
     if lies_on == "cpu" and device in (None, "auto"):
-        if _n_rows(X) * n_trees < _LEAST_WALKS:
+        if _n_rows(X) * n_trees < _LEAST_WALKS or is_sparse(X):
             return None
         known = trained_on if trained_on.startswith("cuda") else None
         return known or (usable_gpu() if device == "auto" else None)

@@ -3,16 +3,17 @@
 Owns RowHasher. Receives columns with the ids of their rows, in any number of parts, on any rank;
 returns one fingerprint on all ranks. A block of consecutive ids is hashed in the canonical form of
 cpp/data/canonical.cpp; the digests of all blocks, in their order, are hashed once more. Cutting a
-table, storing it in another type or using more threads changes nothing. It is defined in
-docs/verification.md.
+table, storing it in another type or sparsely, or using more threads changes nothing. It is defined
+in docs/verification.md.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +22,29 @@ from bitgrove import _core
 from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.levels import Levels
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.sparse.tables import SparseTable, row_parts, table_of
 from bitgrove.distributed.comm import Comm
 from bitgrove.machine.threads import map_in_threads
 
-BLOCK_VALUES = 1 << 16
+BLOCK_VALUES, LEAST_ROWS = 1 << 16, 256
 _DIGEST = hashlib.sha256().digest_size
 _SENT_ROWS = 1 << 18  # of a GPU's table that are on the host at a time
+_STRIP = 64  # columns that are written at a time: their bytes stay in the cache
 
 F64 = NDArray[np.float64]
+Part = Sequence[NDArray[Any]] | SparseTable  # columns of values, or a table stored by rows
 
 
 def block_rows(n_columns: int) -> int:
     """Rows of a block: a power of two, so that it has about BLOCK_VALUES values."""
-    return max(1, BLOCK_VALUES >> (n_columns - 1).bit_length())
+    return max(LEAST_ROWS, BLOCK_VALUES >> (n_columns - 1).bit_length())
+
+
+class Piece(NamedTuple):
+    """Rows of a block that is not whole: how many, and what of them is not zero."""
+
+    n_rows: int
+    filled: F64  # (n, 3): row id, column, value
 
 
 class RowHasher:
@@ -43,55 +54,56 @@ class RowHasher:
         self.n_columns, self.n_threads = n_columns, n_threads
         self.size, self.n_rows = block_rows(n_columns), 0
         self.digests: dict[int, bytes] = {}
-        self._pieces: dict[int, list[F64]] = {}  # rows of blocks that are not whole: id, values
+        self._pieces: dict[int, list[Piece]] = {}
 
-    def add(self, columns: Sequence[NDArray[Any]], first: int) -> None:
-        """Float32 or float64 columns; their rows have the ids first, first + 1, ..."""
-        end = first + len(columns[0])
-        self.n_rows += len(columns[0])
+    def add(self, part: Part, first: int) -> None:
+        """Rows with the ids first, first + 1, ..."""
+        n_rows = _n_rows(part)
+        end = first + n_rows
+        self.n_rows += n_rows
         head_end = min(-(-first // self.size) * self.size, end)
         tail_begin = max(end // self.size * self.size, head_end)
-        self._hash_blocks(columns, first, range(head_end // self.size, tail_begin // self.size))
-        self._add_piece(columns, first, first, head_end)
-        self._add_piece(columns, first, tail_begin, end)
+        self._hash_blocks(part, first, range(head_end // self.size, tail_begin // self.size))
+        self._add_piece(part, first, first, head_end)
+        self._add_piece(part, first, tail_begin, end)
 
-    def _add_piece(self, columns: Sequence[NDArray[Any]], first: int, begin: int, end: int) -> None:
+    def _add_piece(self, part: Part, first: int, begin: int, end: int) -> None:
         """Rows of one block, by id."""
         if begin == end:
             return
-        ids = np.arange(begin, end, dtype=np.float64)
-        rows = np.stack([ids, *(column[begin - first : end - first] for column in columns)], axis=1)
-        block = begin // self.size
+        filled = _filled(part, slice(begin - first, end - first), begin)
+        self._keep(begin // self.size, Piece(end - begin, filled))
+
+    def _keep(self, block: int, piece: Piece) -> None:
         pieces = self._pieces.setdefault(block, [])
-        pieces.append(rows)
-        if sum(map(len, pieces)) == self.size:
+        pieces.append(piece)
+        if sum(p.n_rows for p in pieces) == self.size:
             self._finish_block(block)
 
     def _finish_block(self, block: int) -> None:
-        rows = np.concatenate(self._pieces.pop(block))
-        rows = rows[np.argsort(rows[:, 0])]
-        columns = list(rows[:, 1:].T)
-        canonical = _core.CanonicalRows(columns, len(rows))
-        self.digests[block] = _digest(canonical, 0, len(rows), self._room(len(rows)))
+        from scipy import sparse
 
-    def _hash_blocks(self, columns: Sequence[NDArray[Any]], first: int, blocks: range) -> None:
+        pieces = self._pieces.pop(block)
+        n_rows = sum(piece.n_rows for piece in pieces)
+        ids, columns, values = np.concatenate([piece.filled for piece in pieces]).T
+        rows = ids.astype(np.int64) - block * self.size
+        placed = (values, (rows, columns.astype(np.int64)))
+        table = SparseTable.of(sparse.csr_array(placed, shape=(n_rows, self.n_columns)))
+        self.digests[block] = _table_digest(table, 0, n_rows)
+
+    def _hash_blocks(self, part: Part, first: int, blocks: range) -> None:
         if not blocks:
             return
-        rows = _core.CanonicalRows(list(columns), len(columns[0]))
 
         def work(mine: range) -> list[bytes]:
-            room = self._room(self.size)
-            return [_digest(rows, b * self.size - first, self.size, room) for b in mine]
+            digest = _digests_of(part, self.size)
+            return [digest(b * self.size - first) for b in mine]
 
         n_parts = min(self.n_threads, len(blocks))
         shares = [blocks[i::n_parts] for i in range(n_parts)]
         found = map_in_threads(work, shares)
         for share, digests in zip(shares, found, strict=True):
             self.digests.update(zip(share, digests, strict=True))
-
-    def _room(self, n_rows: int) -> NDArray[np.uint8]:
-        """For the bytes of so many rows."""
-        return np.empty(self.n_columns * (1 + 8 * n_rows), dtype=np.uint8)
 
     def finish(self, comm: Comm, levels: Mapping[int, Levels] | None = None) -> str:
         """The fingerprint of the rows of all ranks, in hexadecimal.
@@ -116,15 +128,20 @@ class RowHasher:
         """Rows of blocks that ranks have parts of go to one of them."""
         if comm.size == 1:
             return
+        held, self._pieces = self._pieces, {}
+        sizes: list[list[int]] = [[] for _ in range(comm.size)]
         sent: list[list[F64]] = [[np.zeros(0)] for _ in range(comm.size)]
-        for block, pieces in self._pieces.items():
-            sent[block % comm.size] += [piece.ravel() for piece in pieces]
-        came = np.concatenate(comm.alltoall([np.concatenate(parts) for parts in sent]))
-        self._pieces = {}
-        rows = came.reshape(-1, self.n_columns + 1)
-        blocks = rows[:, 0].astype(np.int64) // self.size
-        for block in np.unique(blocks).tolist():
-            self._pieces[block] = [rows[blocks == block]]
+        for block, pieces in held.items():
+            for piece in pieces:
+                sizes[block % comm.size] += [block, piece.n_rows, len(piece.filled)]
+                sent[block % comm.size].append(piece.filled.ravel())
+        facts = comm.alltoall([np.array(s, dtype=np.int64) for s in sizes])
+        came = comm.alltoall([np.concatenate(parts) for parts in sent])
+        for of_rank, values in zip(facts, came, strict=True):
+            filled, begin = values.reshape(-1, 3), 0
+            for block, n_rows, n_filled in of_rank.reshape(-1, 3).tolist():
+                self._keep(block, Piece(n_rows, filled[begin : begin + n_filled]))
+                begin += n_filled
 
     def _all_digests(self, comm: Comm) -> NDArray[np.uint8]:
         """Of all blocks, in order, on every rank."""
@@ -138,9 +155,43 @@ class RowHasher:
         return np.asarray(everyone[order])
 
 
-def _digest(rows: _core.CanonicalRows, first: int, n: int, room: NDArray[np.uint8]) -> bytes:
-    n_bytes = rows.write(first, n, room)
-    return hashlib.sha256(room[:n_bytes].data).digest()
+def _n_rows(part: Part) -> int:
+    return part.n_rows if isinstance(part, SparseTable) else len(part[0])
+
+
+def _filled(part: Part, rows: slice, first_id: int) -> F64:
+    """What is not zero in some rows: (n, 3) of row id, column, value."""
+    if isinstance(part, SparseTable):
+        taken = part.matrix[rows].tocoo()
+        places, numbers, values = taken.row, taken.col, taken.data.astype(np.float64)
+    else:
+        table = np.stack([column[rows].astype(np.float64) for column in part], axis=1)
+        places, numbers = np.nonzero(table)
+        values = table[places, numbers]
+    return np.stack([places.astype(np.float64) + first_id, numbers, values], axis=1)
+
+
+def _table_digest(table: SparseTable, first: int, n: int) -> bytes:
+    return hashlib.sha256(_core.canonical_block(table.core, first, n)).digest()
+
+
+def _digests_of(part: Part, size: int) -> Callable[[int], bytes]:
+    """The digest of a block that begins at a row."""
+    if isinstance(part, SparseTable):
+        return partial(_table_digest, part, n=size)
+    columns = _core.CanonicalRows(list(part), len(part[0]))
+    n_columns = len(part)
+    room = np.empty(min(n_columns, _STRIP) * _core.canonical_room(size), dtype=np.uint8)
+
+    def digest(first: int) -> bytes:
+        found = hashlib.sha256()
+        for begin in range(0, n_columns, _STRIP):
+            end = min(begin + _STRIP, n_columns)
+            n_bytes = columns.write(first, size, begin, end, room)
+            found.update(room[:n_bytes].data)
+        return found.digest()
+
+    return digest
 
 
 def table_fingerprint(
@@ -159,10 +210,11 @@ def table_fingerprint(
     return hasher.finish(comm, levels)
 
 
-def _host_parts(
-    columns: Sequence[Any], begin: int, end: int
-) -> Iterator[tuple[int, list[NDArray[Any]]]]:
+def _host_parts(columns: Sequence[Any], begin: int, end: int) -> Iterator[tuple[int, Part]]:
     """The rows in parts that are on the host: all at once if they are there already."""
+    if table_of(columns) is not None:
+        yield from row_parts(columns, begin, end)
+        return
     step = max(1, end - begin) if isinstance(columns[0], np.ndarray) else _SENT_ROWS
     for first in range(begin, end, step):
         rows = slice(first, min(first + step, end))

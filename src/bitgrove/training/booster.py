@@ -59,7 +59,7 @@ from bitgrove.training.encoding import (
 )
 from bitgrove.training.grower import Grower, TreeSample
 from bitgrove.training.guards import Guards, check_memory, check_savable
-from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
+from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan, default_pool_mb
 from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import (
     finish_tree,
@@ -134,7 +134,7 @@ class Booster:
         self.info.device = self.backend.name
         check_memory(dataset, self.objective.n_outputs, self.backend.name)
         # The smallest pool of all ranks: ranks with different pools would plan different messages.
-        pool_mb = params.histogram_pool_mb or self.backend.pool_mb
+        pool_mb = params.histogram_pool_mb or default_pool_mb(self.backend, dataset)
         self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:

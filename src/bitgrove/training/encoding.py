@@ -17,8 +17,6 @@ from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError, everywhere
 from bitgrove.params import TrainParams
 
-_DTYPES = {"text": "O", "integer": "i8", "real": "f8"}
-
 
 def with_agreed_levels(dataset: Dataset, comm: Comm) -> Dataset:
     """The same rows, categories as codes of the levels that occur on some rank."""
@@ -35,16 +33,12 @@ def with_agreed_levels(dataset: Dataset, comm: Comm) -> Dataset:
     _check_same_categories(everyone, dataset.feature_names)
     agreed = {}
     for f in sorted({int(f) for other in everyone for f in other["levels"]}):
-        parts = [_levels(*o["levels"][str(f)]) for o in everyone if str(f) in o["levels"]]
+        parts = [Levels.of(*o["levels"][str(f)]) for o in everyone if str(f) in o["levels"]]
         try:
             agreed[f] = union(dataset.feature_names[f], parts)
         except DataError as error:
             raise everywhere(DataError, str(error)) from None
     return dataset.with_levels(agreed)
-
-
-def _levels(kind: str, values: list[Any]) -> Levels:
-    return Levels(kind, np.array(values, dtype=_DTYPES[kind]))
 
 
 def _present(dataset: Dataset, f: int) -> Levels:

@@ -56,8 +56,8 @@ def check_memory(dataset: Dataset, n_outputs: int, device: str) -> None:
     """
     if device.startswith("cuda"):
         return
-    per_row = n_outputs * (8 + 4) + (0 if dataset.binned else dataset.n_features)
-    needed, free = dataset.n_rows * per_row, free_memory()
+    n_bins = 0 if dataset.binned else dataset.n_bin_bytes()
+    needed, free = dataset.n_rows * n_outputs * (8 + 4) + n_bins, free_memory()
     if free is not None and needed > free:
         raise HostMemoryError(
             f"{dataset.n_rows} rows of {dataset.n_features} features with {n_outputs} outputs need "

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends import Backend
 from bitgrove.data.device_tables import on_host
+from bitgrove.data.sparse.tables import rows_of, table_of
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, DataTypeError, ParameterError
@@ -85,7 +86,11 @@ def column_scores(model: Model, columns: Sequence[Any], n_jobs: int | None) -> N
     """(n_outputs, n_rows), of the columns that the model's trees see."""
     if len(columns[0]) == 0:
         return np.zeros((model.n_outputs, 0))
-    rows = np.stack([on_host(column) for column in columns], axis=1)
+    rows: Any
+    if table_of(columns) is None:
+        rows = np.stack([on_host(column) for column in columns], axis=1)
+    else:
+        rows = rows_of(columns)
     found = predict_scores(model.forest, rows, model.base_score, model.n_iterations, n_jobs)
     return np.ascontiguousarray(found.T)
 

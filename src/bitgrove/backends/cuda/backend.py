@@ -35,6 +35,7 @@ from bitgrove.backends.losses import LossPart, loss_parts
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
+from bitgrove.data.sparse.bins import with_dense_bins
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import (
     MAGNITUDE_BUCKETS,
@@ -101,6 +102,7 @@ class CudaBackend:
         memory.require(n_bytes, "training on this data")
         tiles = memory.zeros(int(_core.tile_bytes(n_rows, n_features)), np.uint8)
         binned = memory.empty((n_features, n_rows), np.uint8)
+        columns = with_dense_bins(columns, mapper, self._host.n_threads)
         missing = bin_on_device(columns, mapper, tiles, binned, self.device, self._sender)
         return CudaMatrix(n_rows, mapper, missing, tiles, binned)
 

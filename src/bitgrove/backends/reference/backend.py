@@ -29,6 +29,7 @@ from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, Ref
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.data.sampling import KeepRule, Sample
+from bitgrove.data.sparse.tables import dense_columns
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS, records
 from bitgrove.model.tree import Tree
@@ -47,8 +48,8 @@ class ReferenceBackend:
     pool_mb = 1024
     frontier = BestFirst
 
-    def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
-        return columns
+    def send_columns(self, columns: Sequence[Any]) -> Sequence[Array]:
+        return dense_columns(columns)
 
     def find_edges(
         self, columns: Sequence[Array], rows: NDArray[np.int32] | None, max_bin: int
@@ -59,7 +60,7 @@ class ReferenceBackend:
     def bin_columns(self, columns: Sequence[Array], mapper: BinMapper) -> ReferenceMatrix:
         bins = np.empty((len(columns), len(columns[0])), dtype=np.uint8)
         missing = np.zeros(len(columns), dtype=np.uint8)
-        for f, column in enumerate(columns):
+        for f, column in enumerate(self.send_columns(columns)):
             if column.dtype == np.uint8:  # bins already
                 bins[f], missing[f] = column, (column == mapper.missing_bin[f]).any()
                 continue

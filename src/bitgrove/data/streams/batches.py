@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from bitgrove.data.categories import CategoryChoice
 from bitgrove.data.device_tables import on_host
+from bitgrove.data.sparse.tables import dense_columns
 from bitgrove.data.tables import Columns, collected, column_names, name_difference, to_columns
 from bitgrove.errors import DataError, DataTypeError
 
@@ -84,8 +85,9 @@ class Batches:
                 raise DataError(f"{both[0]} is named as a column and came with the batch, too")
             parts = {**parts, **named}
         table = to_columns(X, self._choice, self._given_names)
-        # A batch on a GPU is binned on the host like all others.
-        table = table._replace(values=[on_host(column) for column in table.values])
+        # A batch on a GPU is binned on the host like all others, a sparse one is made dense.
+        values = [on_host(column) for column in dense_columns(table.values)]
+        table = table._replace(values=values)
         return Batch(number, table, parts)
 
     def _check_columns(self, table: Columns) -> None:

@@ -39,7 +39,6 @@ CHECKS: dict[str, Callable[[Any, int], Array]] = {
     "weight": checked_weight,
     "init_score": checked_scores,
 }
-_DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
 
 
 class Found(NamedTuple):
@@ -90,7 +89,7 @@ class _Category:
         if TEXT in self._kinds and len(self._kinds) > 1:
             raise DataError(f"column {name!r} holds text in some batches and numbers in others")
         kind = next((kind for kind in (TEXT, REAL) if kind in self._kinds), INTEGER)
-        as_they_came = Levels(kind, np.array([*self._number], dtype=_DTYPES[kind]))
+        as_they_came = Levels.of(kind, self._number)
         levels = union(name, [as_they_came])
         missing = missing_code(len(levels))
         table = np.array([missing, *levels.find(name, as_they_came)])

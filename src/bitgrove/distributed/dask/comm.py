@@ -187,14 +187,21 @@ class DaskComm(Comm):
         self._say_goodbye()
 
     async def _connect(self, other: int) -> None:
-        address = self._addresses[other]
+        # Dask's own limit does not cover the first words, which a stopped worker never says.
         try:
-            comm = await connect(address, timeout=self.timeout, **self._worker.connection_args)
-            greeting = {"op": _OPERATION, "training": self._training, "rank": self.rank}
-            await comm.write({**greeting, "reply": False})
+            self._links[other] = await asyncio.wait_for(
+                self._greet(self._addresses[other]), self.timeout
+            )
+        except asyncio.TimeoutError:
+            raise RankFailure(other, f"no word from it for {self.timeout:g} s") from None
         except OSError as error:
             raise RankFailure(other, f"its worker cannot be reached: {error}") from None
-        self._links[other] = _Link(comm)
+
+    async def _greet(self, address: str) -> _Link:
+        comm = await connect(address, timeout=self.timeout, **self._worker.connection_args)
+        greeting = {"op": _OPERATION, "training": self._training, "rank": self.rank}
+        await comm.write({**greeting, "reply": False})
+        return _Link(comm)
 
     def meet(self) -> None:
         """Waits, however long, until all ranks have come: their workers may be busy."""

@@ -33,6 +33,8 @@ from bitgrove.version import __version__
 
 _TICK = 1.0  # seconds between two looks at the workers
 _GRACE = 5.0  # seconds for the other ranks to end after a failure
+_LOOK = 0.1  # seconds between two looks at whether it is this training's turn
+_KEY = "bitgrove-train-"  # of the tasks that are ranks
 _GOODBYE = 1.0  # seconds for workers to hear that a training is over; the message is sent anyway
 
 
@@ -60,9 +62,10 @@ def train_on_workers(client: Client, job: Job, tables: Sequence[Sequence[Part]])
     """
     training, timeout = uuid.uuid4().hex, job.params.distributed_timeout
     addresses = list(dict.fromkeys(part.worker for table in tables for part in table))
-    with Lock("bitgrove", scheduler_rpc=client.scheduler, loop=client.loop):
+
+    def submit() -> list[Future]:
         _open_post_offices(client, addresses, timeout)
-        ranks = [
+        return [
             client.submit(
                 train_rank,
                 job,
@@ -70,21 +73,52 @@ def train_on_workers(client: Client, job: Job, tables: Sequence[Sequence[Part]])
                 [_held_by(address, table) for table in tables],
                 workers=[address],
                 allow_other_workers=False,
-                key=f"bitgrove-train-{training}-{rank}",
+                key=f"{_KEY}{training}-{rank}",
                 retries=0,
             )
             for rank, address in enumerate(addresses)
         ]
-        try:
-            with _progress(client, training, job.params):
-                model, info = _watch(client, ranks, addresses, timeout)
-        finally:
+
+    ranks = _in_turn(client, submit, addresses)
+    try:
+        with _progress(client, training, job.params):
+            model, info = _watch(client, ranks, addresses, timeout)
+    finally:
+        if _is_connected(client):  # else Dask would wait for the scheduler to come back
             client.cancel(ranks, force=True)
             alive = _workers(client)
             left = [address for address in addresses if address in alive]
             _ask(client, partial(end_training, training), left, _GOODBYE)
     model.info = info
     return model
+
+
+def _in_turn(
+    client: Client, submit: Callable[[], list[Future]], addresses: Sequence[str]
+) -> list[Future]:
+    """Submits the ranks once no other training has any, and returns when the scheduler knows them.
+
+    The lock is held for that moment only: what a killed client was training ends at once, but a
+    lock that it holds is taken back by Dask after half a minute.
+    """
+    while True:
+        with Lock("bitgrove", scheduler_rpc=client.scheduler, loop=client.loop):
+            if not any(key.startswith(_KEY) for key in _keys_at_work(client)):
+                ranks = submit()
+                while not _are_known(client, ranks) and _workers(client).keys() >= set(addresses):
+                    time.sleep(_LOOK)
+                return ranks
+        time.sleep(_LOOK)
+
+
+def _are_known(client: Client, ranks: Sequence[Future]) -> bool:
+    at_work = _keys_at_work(client)
+    return all(rank.key in at_work or rank.status != "pending" for rank in ranks)
+
+
+def _keys_at_work(client: Client) -> set[str]:
+    """Of the tasks that workers have been given."""
+    return {str(key) for keys in client.processing().values() for key in keys}
 
 
 def _held_by(address: str, table: Sequence[Part]) -> tuple[list[Future], list[int]]:
@@ -161,7 +195,11 @@ def _watch(client: Client, ranks: list[Future], addresses: list[str], timeout: f
         except asyncio.TimeoutError:
             heartbeats.check()
         except CancelledError:
-            raise TrainingError("the training was cancelled, or the scheduler is gone") from None
+            if _is_connected(client):
+                raise TrainingError("the training was cancelled") from None
+            raise TrainingError(
+                "the connection to the scheduler broke: it died or is out of reach"
+            ) from None
         if any(rank.status not in ("pending", "finished") for rank in running):
             _raise_failure(_ended(client, ranks, addresses), addresses)
         running = [rank for rank in running if rank.status == "pending"]
@@ -222,9 +260,17 @@ def _raise_failure(errors: dict[int, Any], addresses: Sequence[str]) -> NoReturn
     raise TrainingError("the training was cancelled")
 
 
+def _is_connected(client: Client) -> bool:
+    return bool(client.status == "running")
+
+
 def _workers(client: Client) -> dict[str, Any]:
-    """What the scheduler knows of each worker that is there."""
-    return dict(client.scheduler_info(n_workers=-1)["workers"])
+    """What the scheduler knows of each worker that is there.
+
+    Not by client.scheduler_info(): what it returns may be overwritten meanwhile, by the same
+    without workers, and each of them would seem to have died.
+    """
+    return dict(client.sync(client.scheduler.identity, n_workers=-1)["workers"])
 
 
 def _open_post_offices(client: Client, addresses: Sequence[str], timeout: float) -> None:

@@ -69,9 +69,10 @@ struct CutWork {
 };
 
 // max_bin: from 2 to BINS_PER_FEATURE - 1. Team: lane, size and sync() of the threads at work.
-template <class Key, class Team>
+// Keys: the sorted sample; anything with [].
+template <class Key, class Team, class Keys = const Key*>
 struct Cutter {
-  const Key* keys;
+  Keys keys;
   int32_t n_rows, max_bin;
   CutWork& work;
   Team team;

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.data.encoder import Encoder
-from bitgrove.data.levels import INTEGER, REAL, TEXT, Levels, read_levels
+from bitgrove.data.levels import INTEGER, Levels, read_levels
 from bitgrove.data.statistics import Statistics
 from bitgrove.model.exchange.outgoing import cells_of
 from bitgrove.model.forest_checks import refuse
@@ -24,7 +24,6 @@ from bitgrove.model.tree import Tree
 from bitgrove.provenance.record import TrainingRecord
 
 _MOST_LEVELS = 255  # of a category whose splits are sets of 256 bits
-_DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
 _MOST_CELLS = 1 << 24  # of statistics: they may be larger than the file that they come from
 _MOST_LOOKED_AT = 1 << 28  # levels, once for each set of their category: bounds the time
 
@@ -102,10 +101,7 @@ class Found:
 
 def with_note(found: Found, note: Any) -> Found:
     """The parts of a file that we wrote: what its note says is as it was."""
-    given = {
-        int(f): Levels(kind, np.array(values, dtype=_DTYPES[kind]))
-        for f, (kind, values) in note["levels"].items()
-    }
+    given = {int(f): Levels.of(kind, values) for f, (kind, values) in note["levels"].items()}
     return replace(
         found,
         objective=note["objective"],

@@ -166,14 +166,14 @@ class Outgoing:
         """X as the numbers that exported models read; NaN: missing, -1: a level they lack."""
         model, known = self.model, sorted(self.levels)
         if not known:
-            return rows_for_prediction(X, model.feature_names)
+            return rows_for_prediction(X, model.feature_names, dense=True)
         # Unseen levels are worth zero: one less is what they become.
         worth = {
             f: Statistics(np.append(cells + 1.0, np.nan)[None, :])
             for f, cells in self.cells.items()
         }
         encoder = Encoder(model.n_features, self.levels, worth)
-        table = rows_for_prediction(X, model.feature_names, encoder).astype(np.float64)
+        table = rows_for_prediction(X, model.feature_names, encoder, dense=True).astype(np.float64)
         table[:, known] -= 1.0
         return table
 

@@ -75,7 +75,7 @@ class Explains:
         """
         part, n_used = self._whole._part(start_iteration, num_iteration)
         self._refuse_device("interactions", device)
-        rows = on_host(rows_for_prediction(X, self._whole.feature_names, self._whole.encoder))
+        rows = on_host(_dense_rows(self._whole, X))
         found = values.interactions(part, rows, n_used, checked_n_jobs(n_jobs))
         return found if self._whole.n_outputs > 1 else found[:, 0]
 
@@ -157,7 +157,7 @@ class Explains:
         part, n_used = model._part(start_iteration, num_iteration)
         given = self._background(feature_perturbation, background)
         found = on_host(part._contributions(X, n_used, n_jobs, device, given)).transpose(0, 2, 1)
-        rows = on_host(rows_for_prediction(X, model.feature_names, model.encoder))
+        rows = on_host(_dense_rows(model, X))
         several = model.n_outputs > 1
         return make_explanation(
             values=found[:, :-1] if several else found[:, :-1, 0],
@@ -291,7 +291,7 @@ class Explains:
             )
         if background is None:
             return None
-        found = rows_for_prediction(background, self._whole.feature_names, self._whole.encoder)
+        found = _dense_rows(self._whole, background)
         rows: npt.NDArray[Any] = on_host(found)
         if len(rows) == 0:
             raise ParameterError("background has no rows")
@@ -309,7 +309,7 @@ class Explains:
         model = self._whole
         work = n_used * model.n_outputs * _WALKS_PER_TREE
         gpu = choose_gpu(X, device, model._trained_on, work)
-        rows = rows_for_prediction(X, model.feature_names, model.encoder)
+        rows = _dense_rows(model, X)
         n_threads = checked_n_jobs(n_jobs)
         if background is not None:
             self._refuse_device("values beside a background", device)
@@ -321,6 +321,11 @@ class Explains:
     def _refuse_device(self, what: str, device: str | None) -> None:
         if device not in (None, "cpu", "auto"):
             raise ParameterError(f"device={device!r}: {what} are computed on the CPU")
+
+
+def _dense_rows(model: Model, X: Any) -> Any:
+    """Contributions have a number for every feature: they are as wide as dense rows."""
+    return rows_for_prediction(X, model.feature_names, model.encoder, dense=True)
 
 
 def _output_names(model: Model) -> list[str] | None:

@@ -62,7 +62,8 @@ def permuted_importance(
     rows, n_used = judged_rows(model, given), model._n_used(None)
     if rows.label is None:
         raise DataError("permutation_importance needs the true labels y")
-    table = on_host(rows_for_prediction(rows, model.feature_names, model.encoder))
+    found = rows_for_prediction(rows, model.feature_names, model.encoder, dense=True)
+    table = on_host(found)
 
     def judged(values: NDArray[Any]) -> tuple[Any, float]:
         scores = predict_scores(model.forest, values, model.base_score, n_used, n_jobs)

@@ -1,5 +1,6 @@
 // Leaves of a finished tree: which rows are in which, sums of the original gradients, quantiles of
-// the residuals, and adding leaf values to scores.
+// the residuals, and adding leaf values to scores. Rows that were not there when it grew are
+// walk.cpp.
 #include <algorithm>
 #include <atomic>
 #include <optional>
@@ -13,7 +14,6 @@
 #include "common/parallel.h"
 #include "gain.h"
 #include "math.h"
-#include "tiles.h"
 
 namespace bitgrove {
 namespace {
@@ -272,52 +272,6 @@ void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int64_t n_leave
   });
 }
 
-// sets: null, or the set of each split; of splits by a bin it is empty.
-int leaf_of(std::span<const BinnedSplit> splits, const BinSet* sets, const uint8_t* columns,
-            int64_t column_stride, int64_t row) {
-  int node = splits.empty() ? -1 : 0;
-  while (node >= 0) {
-    const BinnedSplit& split = splits[node];
-    const uint8_t bin = columns[split.feature * column_stride + row];
-    const bool left = split.by_subset
-                          ? sets[node].holds(bin)
-                          : goes_left(bin, split.bin, split.missing_bin, split.default_left != 0);
-    node = left ? split.left : split.right;
-  }
-  return ~node;
-}
-
-const BinSet* binned_sets(const Matrix<const uint64_t>& left_bins, size_t n_splits) {
-  if (left_bins.shape(0) == 0) return nullptr;
-  require(left_bins.shape(0) == n_splits && left_bins.shape(1) == 4, "a set for each split");
-  return reinterpret_cast<const BinSet*>(left_bins.data());
-}
-
-void add_tree(Vector<double> scores, Matrix<const uint8_t> columns,
-              const Records<BinnedSplit>& splits, Matrix<const uint64_t> left_bins,
-              Vector<const double> values, Optional<const int32_t> rows, int n_threads) {
-  const int64_t n_rows = scores.shape(0), column_stride = columns.shape(1);
-  require(column_stride >= n_rows && values.shape(0) == splits.items.size() + 1, "bad sizes");
-  const BinSet* sets = binned_sets(left_bins, splits.items.size());
-  for (const BinnedSplit& split : splits.items) {
-    require(0 <= split.feature && split.feature < static_cast<int64_t>(columns.shape(0)),
-            "feature out of range");
-    require(!split.by_subset || sets, "a split by a subset without sets");
-  }
-  const uint8_t* bins = columns.data();
-  const double* value = values.data();
-  double* score = scores.data();
-  const int32_t* listed = rows ? rows->data() : nullptr;
-  const int64_t n = rows ? static_cast<int64_t>(rows->shape(0)) : n_rows;
-  nb::gil_scoped_release release;
-  parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = listed ? listed[i] : i;
-      score[row] += value[leaf_of(splits.items, sets, bins, column_stride, row)];
-    }
-  });
-}
-
 }  // namespace
 
 void init_leaves(nb::module_& m) {
@@ -337,9 +291,6 @@ void init_leaves(nb::module_& m) {
         "n_threads"_a, "The least key of each leaf's rows above `lower`.");
   m.def("add_leaf_values", &add_leaf_values, "scores"_a, "leaf_of"_a, "n_leaves"_a, "values"_a,
         "n_threads"_a, "simd"_a, "Adds the value of its leaf to each row's score.");
-  m.def("add_tree", &add_tree, "scores"_a, "columns"_a, "splits"_a, "left_bins"_a, "values"_a,
-        "rows"_a.none(), "n_threads"_a,
-        "Adds a tree to the scores of binned rows: all, or the listed ones.");
 }
 
 }  // namespace bitgrove

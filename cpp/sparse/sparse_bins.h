@@ -1,0 +1,96 @@
+// The bins of a sparse table: only those of values that are stored.
+//
+// Of each feature the implied bin is that of zero. What is stored of a row is a list of positions:
+// where a histogram has the bins of its values. For training there are also postings, the rows of
+// each feature with their bins, as gaps of one byte or more: dividing a node by a feature looks at
+// them alone. Features with many values may be kept elsewhere, as dense columns.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sparse/sparse_table.h"
+
+namespace bitgrove {
+
+// Where the columns of a table go: feature_of is -1 for those that are left out; column_of, of each
+// feature, is its row in `dense`, or -1 if its values are kept in lists.
+struct BinTargets {
+  const int32_t *feature_of, *column_of;
+  const double* edge_values;
+  const int64_t* edge_offset;
+  int64_t n_features;
+  uint8_t* dense;
+  int64_t dense_stride;
+  uint8_t* missing;  // set for each feature that has a missing value
+};
+
+class SparseBins {
+ public:
+  SparseBins(const SparseTable& table, const BinTargets& targets, int n_threads);
+
+  // Makes the postings; bin_offset: where all ranks have each feature's bins in a histogram.
+  void prepare(std::span<const int64_t> bin_offset, int n_threads);
+
+  int64_t n_rows() const { return static_cast<int64_t>(row_begin_.size()) - 1; }
+  int64_t n_features() const { return static_cast<int64_t>(offset_.size()) - 1; }
+  int64_t n_bins() const { return offset_.back(); }
+  int64_t n_values() const { return row_begin_.back(); }
+  int64_t n_bytes() const;
+  // About so many, and at least one.
+  int64_t values_per_row() const { return n_rows() ? n_values() / n_rows() + 1 : 1; }
+  bool is_prepared() const { return !posting_begin_.empty(); }
+  // The features whose values are in the lists, in order.
+  const std::vector<int32_t>& features() const { return features_; }
+  bool has(int64_t feature) const { return implied_[feature] >= 0; }
+  // The first position of a feature, and that of its implied bin.
+  int64_t offset(int64_t feature) const { return offset_[feature]; }
+  int64_t implied(int64_t feature) const { return implied_[feature]; }
+  const int64_t* all_implied() const { return implied_.data(); }
+  // By position: that of the implied bin of the same feature; once prepared.
+  const uint32_t* implied_beside() const { return implied_beside_.data(); }
+  int64_t values_of(int64_t feature) const { return n_values_of_[feature]; }
+
+  const int64_t* row_begin(int64_t row) const { return row_begin_.data() + row; }
+  const uint32_t* position(int64_t k) const { return positions_.get() + k; }
+  std::span<const uint32_t> row(int64_t i) const {
+    return {position(row_begin_[i]), position(row_begin_[i + 1])};
+  }
+
+  // Calls visit(row, bin) for the values of a feature that are not in its implied bin.
+  template <class Visit>
+  void for_each_row(int64_t feature, Visit&& visit) const {
+    const uint8_t *at = postings_.get() + posting_begin_[feature],
+                  *end = postings_.get() + posting_begin_[feature + 1];
+    const int other = other_bin(feature);
+    int64_t row = -1;
+    while (at < end) {
+      int64_t gap = 0;
+      for (int shift = 0;; shift += 7) {
+        gap |= static_cast<int64_t>(*at & 127) << shift;
+        if (*at++ < 128) break;
+      }
+      row += gap;
+      visit(row, other >= 0 ? other : *at++);
+    }
+  }
+
+ private:
+  void lay_rows(const SparseTable& table, const BinTargets& targets, int n_threads);
+  void lay_columns(const SparseTable& table, const BinTargets& targets, int n_threads);
+  void renumber(std::span<const int64_t> bin_offset, int n_threads);
+  void count_postings(int n_threads);
+  void write_postings(int n_threads);
+  // The only bin beside the implied one, or -1 if there are more: then postings hold bins.
+  int other_bin(int64_t feature) const;
+
+  std::vector<int64_t> offset_, implied_, n_values_of_, row_begin_, posting_begin_;
+  std::vector<int32_t> features_;
+  std::vector<uint32_t> implied_beside_;
+  std::unique_ptr<uint32_t[]> positions_;
+  std::unique_ptr<uint8_t[]> postings_;
+};
+
+}  // namespace bitgrove

@@ -1,0 +1,219 @@
+// What is asked of a sparse table before it is binned: counts, values by column, edges.
+#include "sparse/sparse_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <vector>
+
+#include "bindings/numpy_arrays.h"
+#include "common/key_sort.h"
+#include "common/parallel.h"
+#include "cuts.h"
+
+namespace bitgrove {
+namespace {
+
+constexpr int64_t CHECK_BLOCK = 1 << 16;
+constexpr int64_t CUT_COLUMNS = 256;  // of a task
+
+bool is_wide(const SparseTable::Array& array) {
+  const bool wide = array.dtype() == nb::dtype<int64_t>();
+  require(wide || array.dtype() == nb::dtype<int32_t>(), "pointers and indices are integers");
+  return wide;
+}
+
+// Whether each row is looked at; none given: all are.
+struct Sampled {
+  const uint8_t* marks;
+
+  bool has(int64_t row) const { return !marks || marks[row]; }
+};
+
+Sampled sampled_of(const SparseTable& table, const Optional<const uint8_t>& marks) {
+  require(!marks || static_cast<int64_t>(marks->shape(0)) == table.n_rows(), "one mark per row");
+  return {marks ? marks->data() : nullptr};
+}
+
+// Calls visit(column, k) for the stored values of the sampled rows in columns [first, last).
+template <class Visit>
+void for_each_value(const SparseTable& table, Sampled rows, int64_t first, int64_t last,
+                    Visit&& visit) {
+  if (table.by_rows()) {
+    for (int64_t row = 0; row < table.n_rows(); ++row) {
+      if (!rows.has(row)) continue;
+      for (int64_t k = table.begin(row), end = table.end(row); k < end; ++k) {
+        const int64_t column = table.index(k);
+        if (column >= first && column < last) visit(column, k);
+      }
+    }
+    return;
+  }
+  for (int64_t column = first; column < last; ++column)
+    for (int64_t k = table.begin(column), end = table.end(column); k < end; ++k)
+      if (rows.has(table.index(k))) visit(column, k);
+}
+
+// How many values of each column are not zero, among the sampled rows.
+nb::ndarray<nb::numpy, int64_t> count_values(const SparseTable& table, Optional<const uint8_t> rows,
+                                             int n_threads) {
+  const Sampled sampled = sampled_of(table, rows);
+  std::vector<int64_t> counts(table.n_columns());
+  {
+    nb::gil_scoped_release release;
+    table.check(n_threads);
+    for_each_value(table, sampled, 0, table.n_columns(),
+                   [&](int64_t column, int64_t k) { counts[column] += table.value(k) != 0.0; });
+  }
+  const size_t n = counts.size();
+  return to_numpy(std::move(counts), {n});
+}
+
+// The values that are not zero, column after column; counts: of the columns [first, last).
+nb::ndarray<nb::numpy, double> gather_values(const SparseTable& table, Optional<const uint8_t> rows,
+                                             int64_t first, Vector<const int64_t> counts,
+                                             int n_threads) {
+  const Sampled sampled = sampled_of(table, rows);
+  const auto n_columns = static_cast<int64_t>(counts.shape(0));
+  require(first >= 0 && first + n_columns <= table.n_columns(), "columns out of range");
+  std::vector<int64_t> place(n_columns + 1), ends(n_columns);
+  for (int64_t c = 0; c < n_columns; ++c) ends[c] = place[c + 1] = place[c] + counts(c);
+  std::vector<double> values(place.back());
+  bool ok = true;
+  {
+    nb::gil_scoped_release release;
+    table.check(n_threads);
+    for_each_value(table, sampled, first, first + n_columns, [&](int64_t column, int64_t k) {
+      const double value = table.value(k);
+      if (value == 0.0) return;
+      const int64_t c = column - first;
+      ok &= place[c] < ends[c];
+      if (place[c] < ends[c]) values[place[c]++] = value;
+    });
+  }
+  require(ok, "a column has more values than were counted");
+  const size_t n = values.size();
+  return to_numpy(std::move(values), {n});
+}
+
+// Sorted keys with a run of zeros among them that is not stored.
+struct KeysWithZeros {
+  const uint64_t* stored;
+  int64_t n_below, n_zeros;
+
+  uint64_t operator[](int64_t i) const {
+    if (i < n_below) return stored[i];
+    return i < n_below + n_zeros ? KeyBits<uint64_t>::sign : stored[i - n_zeros];
+  }
+};
+
+struct Alone {
+  int lane = 0, size = 1;
+  void sync() const {}
+};
+
+// Fills the edges of a column with these values, which are used up, and zeros; returns how many.
+int32_t cut_column(uint64_t* keys, int64_t n_values, int64_t n_rows, int32_t max_bin,
+                   double* edges) {
+  std::sort(keys, keys + n_values);
+  const int64_t n_below = std::lower_bound(keys, keys + n_values, KeyBits<uint64_t>::sign) - keys;
+  CutWork work;
+  Cutter<uint64_t, Alone, KeysWithZeros> cutter{
+      {keys, n_below, n_rows - n_values}, static_cast<int32_t>(n_rows), max_bin, work, {}};
+  return cutter.cut(edges);
+}
+
+// (edges, column after column; how many each has). counts: values of each column, none of them
+// zero; the other of its n_rows rows are.
+nb::tuple cut_columns(Vector<const int64_t> counts, Vector<const double> values, int64_t n_rows,
+                      int32_t max_bin, int n_threads) {
+  require(max_bin >= 2 && max_bin < BINS_PER_FEATURE, "max_bin is not from 2 to 255");
+  require(n_rows < INT32_MAX, "too many rows");
+  const auto n_columns = static_cast<int64_t>(counts.shape(0));
+  std::vector<int64_t> begin(n_columns + 1), room(n_columns + 1);
+  for (int64_t c = 0; c < n_columns; ++c) {
+    require(counts(c) >= 0 && counts(c) <= n_rows, "a column has more values than rows");
+    begin[c + 1] = begin[c] + counts(c);
+    room[c + 1] = room[c] + std::min<int64_t>(counts(c), max_bin - 1);
+  }
+  require(begin.back() == static_cast<int64_t>(values.shape(0)), "counts do not fit the values");
+  std::vector<double> edges(room.back());
+  std::vector<int64_t> n_edges(n_columns);
+  const double* value = values.data();
+  {
+    nb::gil_scoped_release release;
+    parallel_tasks(blocks_of(n_columns, CUT_COLUMNS), n_threads, [&](int64_t task) {
+      std::vector<uint64_t> keys;
+      const int64_t last = std::min((task + 1) * CUT_COLUMNS, n_columns);
+      for (int64_t c = task * CUT_COLUMNS; c < last; ++c) {
+        keys.clear();
+        for (int64_t k = begin[c]; k < begin[c + 1]; ++k)
+          keys.push_back(key_of_bits(std::bit_cast<uint64_t>(value[k])));
+        double found[BINS_PER_FEATURE];
+        n_edges[c] = cut_column(keys.data(), counts(c), n_rows, max_bin, found);
+        std::copy_n(found, n_edges[c], edges.data() + room[c]);
+      }
+    });
+  }
+  int64_t n_all = 0;
+  for (int64_t c = 0; c < n_columns; ++c) {
+    std::copy_n(edges.data() + room[c], n_edges[c], edges.data() + n_all);
+    n_all += n_edges[c];
+  }
+  edges.resize(n_all);
+  return nb::make_tuple(to_numpy(std::move(edges), {static_cast<size_t>(n_all)}),
+                        to_numpy(std::move(n_edges), {static_cast<size_t>(n_columns)}));
+}
+
+}  // namespace
+
+SparseTable::SparseTable(Array pointers, Array indices, Array values, int64_t n_rows,
+                         int64_t n_columns, bool by_rows)
+    : pointers_(std::move(pointers)),
+      indices_(std::move(indices)),
+      values_(std::move(values)),
+      n_rows_(n_rows),
+      n_columns_(n_columns),
+      by_rows_(by_rows),
+      wide_pointers_(is_wide(pointers_)),
+      wide_indices_(is_wide(indices_)),
+      doubles_(values_.dtype() == nb::dtype<double>()) {
+  require(doubles_ || values_.dtype() == nb::dtype<float>(), "values are float32 or float64");
+  require(n_rows >= 0 && n_columns >= 0 && n_rows < INT32_MAX && n_columns < INT32_MAX,
+          "bad shape");
+  require(static_cast<int64_t>(pointers_.shape(0)) == n_lists() + 1 &&
+              indices_.shape(0) >= values_.shape(0),
+          "pointers, indices and values do not fit");
+}
+
+void SparseTable::check(int n_threads) const {
+  bool ok = begin(0) >= 0 && begin(n_lists()) <= n_values();
+  for (int64_t i = 0; i < n_lists(); ++i) ok &= begin(i) <= end(i);
+  require(ok, "the pointers of a sparse table do not increase");
+  const int64_t first = begin(0), n = begin(n_lists()) - first;
+  const int64_t most = by_rows_ ? n_columns_ : n_rows_;
+  std::atomic<bool> in_range{true};
+  parallel_tasks(blocks_of(n, CHECK_BLOCK), n_threads, [&](int64_t task) {
+    const int64_t last = std::min((task + 1) * CHECK_BLOCK, n);
+    bool good = true;
+    for (int64_t k = task * CHECK_BLOCK; k < last; ++k)
+      good &= static_cast<uint64_t>(index(first + k)) < static_cast<uint64_t>(most);
+    if (!good) in_range = false;
+  });
+  require(in_range, "an index of a sparse table is out of range");
+}
+
+void init_sparse_table(nb::module_& m) {
+  nb::class_<SparseTable>(m, "SparseTable", "Stored values by rows (CSR) or by columns (CSC).")
+      .def(nb::init<SparseTable::Array, SparseTable::Array, SparseTable::Array, int64_t, int64_t,
+                    bool>(),
+           "pointers"_a, "indices"_a, "values"_a, "n_rows"_a, "n_columns"_a, "by_rows"_a)
+      .def("count_values", &count_values, "rows"_a.none(), "n_threads"_a,
+           "How many values of each column are not zero, among the marked rows.")
+      .def("gather_values", &gather_values, "rows"_a.none(), "first"_a, "counts"_a, "n_threads"_a,
+           "The values that are not zero, column after column, of the columns from `first` on.");
+  m.def("cut_columns", &cut_columns, "counts"_a, "values"_a, "n_rows"_a, "max_bin"_a, "n_threads"_a,
+        "Edges of columns with these values and zeros, and how many each has.");
+}
+
+}  // namespace bitgrove

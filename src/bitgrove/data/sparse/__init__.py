@@ -1,0 +1,1 @@
+"""Sparse tables: their stored values, their edges and their bins."""

@@ -1,0 +1,277 @@
+"""Sparse tables: what is stored stays as it is, what is not stored is zero.
+
+Owns SparseTable, the arrays of a CSR or CSC matrix, and SparseColumn, which stands for one of its
+columns in a list of columns. Such a list has columns of at most one table; others, such as
+categories, may stand among them. Rows are taken and joined for all columns at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitgrove import _core
+from bitgrove.data.device_tables import is_on_gpu, on_host, take_rows
+from bitgrove.errors import HostMemoryError
+from bitgrove.machine.memory import free_memory
+
+Array = NDArray[Any]
+# Types that float32 holds.
+_NARROW = ("float16", "int8", "int16", "uint8", "uint16", "bool")
+# Values of a table that are turned from columns to rows, or made dense, at a time.
+_PART_VALUES = 1 << 22
+
+
+class SparseTable:
+    """matrix: CSR or CSC of float32 or float64, its indices sorted and each there once."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+        self.n_rows, self.n_columns = (int(n) for n in matrix.shape)
+        self.dtype = matrix.dtype
+
+    @staticmethod
+    def of(matrix: Any) -> SparseTable:
+        """Of a SciPy matrix or array in any format; copied only where it has to be."""
+        if matrix.dtype.name in _NARROW:
+            matrix = matrix.astype(np.float32)
+        elif matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float64)
+        if matrix.format not in ("csr", "csc"):
+            matrix = matrix.tocsr()
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        return SparseTable(matrix)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_columns
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    @property
+    def by_rows(self) -> bool:
+        return str(self.matrix.format) == "csr"
+
+    @property
+    def n_values(self) -> int:
+        return int(self.matrix.nnz)
+
+    @cached_property
+    def core(self) -> _core.SparseTable:
+        """For the core, which looks at the same memory."""
+        m = self.matrix
+        shape = (self.n_rows, self.n_columns, self.by_rows)
+        return _core.SparseTable(m.indptr, m.indices, m.data, *shape)
+
+    @cached_property
+    def stored(self) -> NDArray[np.int64]:
+        """How many values of each column are stored, zeros among them."""
+        if self.by_rows:
+            return np.bincount(self.matrix.indices, minlength=self.n_columns)
+        return np.diff(self.matrix.indptr).astype(np.int64)
+
+    def columns(self) -> list[Any]:
+        return [SparseColumn(self, j) for j in range(self.n_columns)]
+
+    def column(self, j: int) -> Array:
+        """All rows of one column."""
+        return np.asarray(self.matrix[:, [j]].toarray()[:, 0])
+
+    def dense(self, order: str = "C") -> Array:
+        """As an array; HostMemoryError if there is no room for it."""
+        require_room(self.n_rows, self.n_columns, self.dtype.itemsize)
+        return np.asarray(self.matrix.toarray(order=order))
+
+    def take(self, rows: Any) -> SparseTable:
+        """The listed rows, or a slice of them."""
+        return SparseTable.of(self.matrix[rows])
+
+    def parts(self, begin: int, end: int) -> Iterator[tuple[int, SparseTable]]:
+        """The rows [begin, end) stored by rows, with the first of each part; as they are if they
+        are so already."""
+        if self.by_rows:
+            yield (
+                begin,
+                (self if (begin, end) == (0, self.n_rows) else self.take(slice(begin, end))),
+            )
+            return
+        per_row = max(1, self.n_values // max(1, self.n_rows))
+        step = max(1, _PART_VALUES // per_row)
+        for first in range(begin, end, step):
+            taken = self.matrix[first : min(first + step, end)]
+            yield first, SparseTable(taken.tocsr())
+
+
+class SparseColumn:
+    """One column of a table. Reading it gives the values of all rows."""
+
+    __slots__ = ("index", "table")
+
+    def __init__(self, table: SparseTable, index: int) -> None:
+        self.table, self.index = table, index
+
+    def __len__(self) -> int:
+        return self.table.n_rows
+
+    @property
+    def dtype(self) -> Any:
+        return self.table.dtype
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.asarray(self)[rows]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.table.column(self.index).astype(dtype or self.dtype, copy=False)
+
+    def is_missing(self) -> bool:
+        """Whether no row has a value."""
+        stored = int(self.table.stored[self.index])
+        return stored == len(self) and bool(np.isnan(np.asarray(self)).all())
+
+
+def table_of(columns: Sequence[Any]) -> SparseTable | None:
+    """The table that some of the columns are of."""
+    return next((c.table for c in columns if isinstance(c, SparseColumn)), None)
+
+
+def dense_column(column: Any) -> Any:
+    """The column as an array, where it is."""
+    return np.asarray(column) if isinstance(column, SparseColumn) else column
+
+
+def require_room(n_rows: int, n_columns: int, itemsize: int) -> None:
+    """HostMemoryError if a sparse table cannot be held as a dense one."""
+    needed, free = n_rows * n_columns * itemsize, free_memory()
+    if free is not None and needed > free:
+        raise HostMemoryError(
+            f"this needs a sparse table as a dense one: {n_rows} rows of {n_columns} features are "
+            f"{needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are left. Training and predictions "
+            'on device="cpu" keep it sparse; other answers can be had for some rows at a time'
+        )
+
+
+def dense_columns(columns: Sequence[Any]) -> Sequence[Any]:
+    """All columns as arrays, for those who need them so."""
+    table = table_of(columns)
+    if table is None:
+        return columns
+    whole = table.dense("F")
+    return [whole[:, c.index] if isinstance(c, SparseColumn) else c for c in columns]
+
+
+def _renewed(columns: Sequence[Any], table: SparseTable | None, others: Sequence[Any]) -> list[Any]:
+    """Columns of the new table in place of the old one's; others stand where they stood."""
+    left = iter(others)
+    return [
+        SparseColumn(cast(SparseTable, table), c.index)
+        if isinstance(c, SparseColumn)
+        else next(left)
+        for c in columns
+    ]
+
+
+def take_columns(columns: Sequence[Any], rows: NDArray[Any] | slice) -> list[Any]:
+    """The listed rows of all columns."""
+    table = table_of(columns)
+    others = [take_rows(c, rows) for c in columns if not isinstance(c, SparseColumn)]
+    return _renewed(columns, None if table is None else table.take(rows), others)
+
+
+def join_columns(parts: Sequence[Sequence[Any]]) -> list[Any]:
+    """The columns of several tables, one below the other."""
+    if len(parts) == 1:
+        return list(parts[0])
+    tables = [table_of(columns) for columns in parts]
+    if any(table is None for table in tables):
+        parts = [dense_columns(columns) for columns in parts]
+        return [np.concatenate(same) for same in zip(*parts, strict=True)]
+    from scipy import sparse
+
+    matrices = [cast(SparseTable, table).matrix for table in tables]
+    joined = SparseTable.of(sparse.vstack(matrices, format=matrices[0].format))
+    others = [
+        np.concatenate([dense_column(column) for column in same])
+        for same in zip(*parts, strict=True)
+        if not isinstance(same[0], SparseColumn)
+    ]
+    return _renewed(parts[0], joined, others)
+
+
+def row_parts(columns: Sequence[Any], begin: int, end: int) -> Iterator[tuple[int, SparseTable]]:
+    """The rows [begin, end) of all columns as tables stored by rows, with the first of each."""
+    table = table_of(columns)
+    assert table is not None
+    own = [c.index if isinstance(c, SparseColumn) else -1 for c in columns]
+    for first, part in table.parts(begin, end):
+        if own == list(range(table.n_columns)):
+            yield first, part
+            continue
+        yield first, _with_others(columns, part, first, np.array(own))
+
+
+def rows_of(columns: Sequence[Any]) -> SparseTable:
+    """All columns as one table stored by rows."""
+    from scipy import sparse
+
+    parts = [part for _, part in row_parts(columns, 0, len(columns[0]))]
+    if len(parts) == 1:
+        return parts[0]
+    none = sparse.csr_array((0, len(columns)))
+    return SparseTable.of(sparse.vstack([none, *(part.matrix for part in parts)], format="csr"))
+
+
+def _with_others(
+    columns: Sequence[Any], part: SparseTable, first: int, own: NDArray[np.int64]
+) -> SparseTable:
+    """Rows of the table, with those columns that are not of it."""
+    from scipy import sparse
+
+    there, here = np.flatnonzero(own >= 0), np.flatnonzero(own < 0)
+    rows = slice(first, first + part.n_rows)
+    given = [on_host(columns[f])[rows].astype(np.float64) for f in here.tolist()]
+    others = np.stack(given, axis=1) if given else np.zeros((part.n_rows, 0))
+    both = sparse.hstack([part.matrix[:, own[there]], sparse.csr_array(others)], format="csr")
+    order = np.empty(len(columns), dtype=np.int64)
+    order[np.concatenate([there, here])] = np.arange(len(columns))
+    return SparseTable.of(both[:, order])
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a SciPy matrix or array; those of a GPU are not looked into."""
+    return hasattr(X, "toarray") and hasattr(X, "format") and not is_on_gpu(X)
+
+
+def sparse_series(columns: Sequence[Any]) -> list[Any]:
+    """Columns of a data frame, those of pandas' sparse types with zeros between as one table."""
+    chosen = [i for i, column in enumerate(columns) if _has_implied_zeros(column)]
+    if not chosen:
+        return list(columns)
+    from scipy import sparse
+
+    arrays = [columns[i].array for i in chosen]
+    values = [array.sp_values for array in arrays]
+    dtype = np.result_type(*{v.dtype for v in values})
+    pointers = np.concatenate([[0], np.cumsum([len(v) for v in values])])
+    rows = np.concatenate([array.sp_index.indices for array in arrays])
+    shape = (len(columns[0]), len(chosen))
+    stored = np.concatenate(values).astype(dtype, copy=False)
+    table = SparseTable.of(sparse.csc_array((stored, rows, pointers), shape=shape))
+    found = list(columns)
+    for j, i in enumerate(chosen):
+        found[i] = SparseColumn(table, j)
+    return found
+
+
+def _has_implied_zeros(column: Any) -> bool:
+    dtype = getattr(column, "dtype", None)
+    if not str(dtype).startswith("Sparse"):
+        return False
+    is_number = getattr(dtype, "subtype", np.dtype(object)).kind in "biuf"
+    return bool(is_number and dtype.fill_value == 0)  # type: ignore[union-attr]
