@@ -9,13 +9,15 @@ if ! command -v "${CLANG:=clang++}" > /dev/null; then
 fi
 headers="-isystem $("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
   -isystem $("$python" -m nanobind --include_dir)"
-libraries=libstdc++
+libraries=libstdc++ failed=0
 echo '#include <atomic>' | "$CLANG" -x c++ -stdlib=libc++ -fsyntax-only - 2> /dev/null && libraries="$libraries libc++"
 for library in $libraries; do # that of Apple's compiler is libc++: apt-get install libc++-dev
   for file in cpp/*/*.cpp; do
     # shellcheck disable=SC2086
     "$CLANG" -stdlib=$library -std=c++20 -pedantic-errors -Wall -Wextra -Werror -Wno-unknown-pragmas \
-      -DBITGROVE_SCALAR -iquote cpp -iquote src/bitgrove/kernels/shared $headers -fsyntax-only "$file"
+      -DBITGROVE_SCALAR -iquote cpp -iquote src/bitgrove/kernels/shared $headers -fsyntax-only "$file" ||
+      failed=1
   done
   echo "clang with $library reads $(ls cpp/*/*.cpp | wc -l) files as strict C++20"
 done
+exit $failed

@@ -10,11 +10,12 @@ if ! command -v "$old" > /dev/null; then
 fi
 here=build/lowest
 test -x $here/bin/python || "$old" -m venv $here
-"$python" packaging/lowest.py cli plot > $here/pins.txt
+version=$($here/bin/python -c "import sys; print(*sys.version_info[:2], sep='.')")
+"$python" packaging/lowest.py "$version" cli plot > $here/pins.txt
 cat $here/pins.txt
 $here/bin/pip install --quiet --upgrade pip
 # What the tests themselves need may be new; what users have may be old.
-$here/bin/pip install --quiet -r $here/pins.txt pytest hypothesis 'pandas==2.0.*' .
+$here/bin/pip install --quiet -r $here/pins.txt pytest hypothesis 'pandas==2.0.*' 'polars==1.0.*' .
 rm -rf $here/tests && mkdir $here/tests
 cp -r tests pyproject.toml $here/tests/
 cd $here/tests

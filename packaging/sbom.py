@@ -31,7 +31,7 @@ def component(name: str, version: str, license_id: str, **more: Any) -> dict[str
 
 def embedded() -> list[dict[str, Any]]:
     """Compiled into the core: nanobind and the hash map that it brings along."""
-    header = next(Path(nanobind.include_dir()).parent.rglob("robin_hash.h")).read_text()
+    header = next(Path(nanobind.include_dir()).parent.rglob("robin_growth_policy.h")).read_text()
     parts = [
         re.search(rf"define TSL_RH_VERSION_{part} (\d+)", header)
         for part in ("MAJOR", "MINOR", "PATCH")

@@ -42,7 +42,7 @@ void pick(const Column& column, int64_t begin, int64_t n, double* out) {
 }
 
 bool fits_byte(double v) {
-  const double near = (v >= 0.0) & (v <= MAX_BYTE) ? v : 0.5;  // an int32 cannot hold all doubles
+  const double near = ((v >= 0.0) & (v <= MAX_BYTE)) ? v : 0.5;  // an int32 cannot hold all doubles
   return (v != v) | (near == static_cast<int32_t>(near));
 }
 
