@@ -114,3 +114,15 @@ def test_shapley_values_beside_other_libraries(capsys: pytest.CaptureFixture[str
     lines = [line.split("|") for line in capsys.readouterr().out.splitlines() if line[:1] == "|"]
     assert lines[2][1].strip() == "bitgrove" and float(lines[2][3]) == 1.0
     assert float(lines[2][4]) < 1e-12
+
+
+def test_reliability_refuses_every_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--sections", "inputs", "files", "--libraries", "bitgrove", "--places", "2"]
+    assert main(["bench", "reliability", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    total = next(line for line in lines if line.startswith("| refused"))
+    counted, _, of = total.split("|")[2].split()
+    assert counted == of
+    files = [line.split("|") for line in lines if line.startswith("| bitgrove")]
+    assert [cell.strip() for cell in files[0][3:7]] == ["6", "0", "0", "0"]  # all refused
+    assert [cell.strip() for cell in files[1][4:7]] == ["0", "0", "0"]  # no crash, no hang

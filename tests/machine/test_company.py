@@ -49,10 +49,6 @@ def work(): HistGradientBoostingClassifier(max_iter=3).fit(X, Y).predict(X)
 import lightgbm
 def work(): lightgbm.LGBMClassifier(n_estimators=3, n_jobs=2, verbosity=-1).fit(X, Y).predict(X)
 """,
-    "xgboost": """
-import xgboost
-def work(): xgboost.XGBClassifier(n_estimators=3, n_jobs=2).fit(X, Y).predict(X)
-""",
     "numba": """
 import numba
 @numba.njit(parallel=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import bitgrove as bg
 from bitgrove import backends
@@ -15,7 +16,7 @@ from bitgrove.model import predict
 from bitgrove.model.predict import choose_gpu
 
 MANY = 50_000
-ROWS = SimpleNamespace(n_rows=MANY, n_features=20, device="cpu")
+ROWS = SimpleNamespace(n_rows=MANY, n_features=20, device="cpu", columns=[np.zeros(1)])
 LOSS = SimpleNamespace(family="rows", n_outputs=1)
 
 
@@ -45,6 +46,7 @@ def test_what_a_gpu_cannot_take_stays_on_the_cpu(gpu: None) -> None:
     assert choose_device("auto", data(), own) == "cpu"
     assert choose_device("auto", data(n_rows=10**8), LOSS) == "cpu"  # type: ignore[arg-type]
     assert choose_device("auto", data(n_rows=10**5), many) == "cpu"
+    assert choose_device("auto", bg.Dataset(csr_matrix((MANY, 20))), LOSS) == "cpu"  # type: ignore[arg-type]
 
 
 def test_without_a_gpu_the_model_is_the_cpus(rng: np.random.Generator) -> None:

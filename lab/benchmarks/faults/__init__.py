@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ def _line(case: Case, outcome: Outcome) -> list[str]:
     again = {None: "", True: "works", False: "FAILS"}[outcome.again]
     slow = f" ({case.more['seconds']:g} s)" if "seconds" in case.more else ""
     holds = "yes" if outcome.holds(case) else "NO"
-    said = " ".join(said.replace("|", "/").split())[:150]
+    said = re.sub(r"tcp://[\d.]+:\d+", "tcp://...", " ".join(said.replace("|", "/").split()))[:130]
     return [
         case.where,
         case.deed + slow,

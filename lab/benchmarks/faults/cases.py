@@ -15,6 +15,7 @@ import numpy as np
 TIMEOUT = 5.0  # distributed_timeout, seconds
 SOON = 10.0  # seconds for what needs no patience, on a busy machine
 SILENT = TIMEOUT + SOON
+PATIENT = 60.0  # where rows are computed again, or from the call of fit on
 N_RANKS, VICTIM, N_ROWS, N_FEATURES = 3, 1, 30_000, 6
 PARAMS: dict[str, Any] = {"objective": "poisson", "n_estimators": 12, "num_leaves": 15, "n_jobs": 1}
 
@@ -59,7 +60,7 @@ class Outcome:
 
 _ENDED = f"rank {VICTIM}: .*no word from it"
 MPI = [
-    *(Case("MPI", "killed", when, f"{_ENDED}|RANK {VICTIM} PID", SILENT)
+    *(Case("MPI", "killed", when, rf"{_ENDED}|RANK {VICTIM} PID|Killed \(signal 9\)", SILENT)
       for when in ("first", "binning", "trees", "last")),
     *(Case("MPI", "stopped", when, _ENDED, SILENT)
       for when in ("first", "binning", "trees", "last")),
@@ -75,7 +76,7 @@ MPI = [
 ]  # fmt: skip
 _WORKER = rf"worker tcp://[^ ]+ \(rank {VICTIM}\): "
 DASK = [
-    Case("Dask", "killed", "computing", "", SILENT),
+    Case("Dask", "killed", "computing", "", PATIENT),
     *(Case("Dask", "killed", when, f"{_WORKER}.*(died|connection broke)")
       for when in ("joining", "binning", "trees", "last")),
     *(Case("Dask", "stopped", when, f"{_WORKER}no word from it for {TIMEOUT:g} s", SILENT)
@@ -86,9 +87,10 @@ DASK = [
       for when in ("joining", "trees")),
     # Dask's own threads find no memory, either: the worker may be gone before it can say so.
     Case("Dask", "out of memory", "binning", f"{_WORKER}.*(Memory|memory|allocate|died)"),
-    Case("Dask", "other columns", "start", r"partition \d+ \(on worker tcp://[^ ]+\): .*features"),
-    Case("Dask", "a negative label", "start", f"{_WORKER}.*label.*-1"),
-    Case("Dask", "another version", "start", r"worker tcp://[^ ]+ has bitgrove 0\.0"),
+    Case("Dask", "other columns", "start", r"partition \d+ \(on worker tcp://[^ ]+\): .*features",
+         PATIENT),
+    Case("Dask", "a negative label", "start", f"{_WORKER}.*label.*-1", PATIENT),
+    Case("Dask", "another version", "start", r"worker tcp://[^ ]+ has bitgrove 0\.0", PATIENT),
     Case("Dask", "the scheduler killed", "trees", "scheduler", SILENT),
     Case("Dask", "the client killed", "trees", "", SILENT),
     Case("Dask", "cut off", "trees", f"{_WORKER}.*(no word|connection broke|died)", SILENT,

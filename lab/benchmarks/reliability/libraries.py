@@ -19,6 +19,7 @@ class Library(ABC):
 
     def __init__(self) -> None:
         self.module = import_module(self.package)
+        self.estimator("Classifier")  # what is imported for it need not be in each fork
 
     @property
     def version(self) -> str:

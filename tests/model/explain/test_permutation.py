@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.metrics import log_loss, roc_auc_score
 
 import bitgrove
@@ -76,6 +77,18 @@ def test_a_ranking_is_judged_by_query() -> None:
     np.testing.assert_array_equal(again.importances, found.importances)
     with pytest.raises(DataError, match="group or qid"):
         model.permutation_importance(X, y)
+
+
+def test_a_sparse_table_is_as_its_dense_twin() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(150, 3)) * (rng.random((150, 3)) < 0.3)
+    model = bitgrove.train(
+        {"objective": "regression", "n_estimators": 3}, bitgrove.Dataset(X, X[:, 0])
+    )
+    dense, sparse = (model.permutation_importance(one, X[:, 0], n_repeats=2)
+                     for one in (X, csr_array(X)))  # fmt: skip
+    assert dense.importances[0].min() > 0
+    np.testing.assert_array_equal(sparse.importances, dense.importances)
 
 
 def test_what_cannot_be_judged_is_refused() -> None:
