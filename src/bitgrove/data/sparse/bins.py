@@ -19,7 +19,7 @@ from bitgrove.data.sparse.tables import SparseColumn, require_room, table_of
 
 I32 = NDArray[np.int32]
 # A column of a training set takes two bytes per row, a value in lists about six; and additions into
-# dense columns are faster. Stored values per row from which on a feature becomes a column.
+# dense columns are faster. The share of rows that are not zero from which on a feature becomes one.
 _DENSE_SHARE = 0.2
 
 
@@ -35,7 +35,7 @@ class SparseBinned(NamedTuple):
 def bin_sparse(
     columns: Sequence[Any], mapper: BinMapper, n_threads: int, share: float = _DENSE_SHARE
 ) -> SparseBinned:
-    """share: of rows that must be stored for a feature to become a dense column."""
+    """share: of rows that are not zero for a feature to become a dense column."""
     table = table_of(columns)
     assert table is not None
     feature_of = np.full(table.n_columns, -1, dtype=np.int32)
@@ -46,7 +46,7 @@ def bin_sparse(
         else:
             given.append(f)
     used = np.flatnonzero(feature_of >= 0)
-    filled = feature_of[used[table.stored[used] >= share * table.n_rows]]
+    filled = feature_of[used[table.filled[used] >= share * table.n_rows]]
     dense = np.concatenate([np.array(given, dtype=np.int64), np.sort(filled)])
     column_of = np.full(len(columns), -1, dtype=np.int32)
     column_of[dense] = np.arange(len(dense))

@@ -71,11 +71,9 @@ class SparseTable:
         return _core.SparseTable(m.indptr, m.indices, m.data, *shape)
 
     @cached_property
-    def stored(self) -> NDArray[np.int64]:
-        """How many values of each column are stored, zeros among them."""
-        if self.by_rows:
-            return np.bincount(self.matrix.indices, minlength=self.n_columns)
-        return np.diff(self.matrix.indptr).astype(np.int64)
+    def filled(self) -> NDArray[np.int64]:
+        """How many values of each column are not zero."""
+        return self.core.count_values(None, 1)
 
     def columns(self) -> list[Any]:
         return [SparseColumn(self, j) for j in range(self.n_columns)]
@@ -132,8 +130,8 @@ class SparseColumn:
 
     def is_missing(self) -> bool:
         """Whether no row has a value."""
-        stored = int(self.table.stored[self.index])
-        return stored == len(self) and bool(np.isnan(np.asarray(self)).all())
+        filled = int(self.table.filled[self.index])
+        return filled == len(self) and bool(np.isnan(np.asarray(self)).all())
 
 
 def table_of(columns: Sequence[Any]) -> SparseTable | None:
