@@ -52,8 +52,7 @@ void for_each_row(const HistogramSource& source, int64_t begin, int64_t end, Vis
     const int64_t row = rows[i], ahead = rows[std::min(i + PREFETCH_ROW, last)];
     prefetch(packed_rows + ahead);
     const std::span<const uint32_t> coming = bins.row(ahead);
-    for (size_t k = 0; k < coming.size(); k += VALUES_PER_LINE)
-      prefetch(coming.data() + k);
+    for (size_t k = 0; k < coming.size(); k += VALUES_PER_LINE) prefetch(coming.data() + k);
     visit(convert<Total, Row>(packed_rows[row]), bins.row(row));
   }
 }
