@@ -125,7 +125,7 @@ class Builder {
       uint8_t* sums = slots_[node];
       if (p > 0) {
         const int64_t n_bytes = bins_.n_bins() * build.total_width / 4;
-        own_.push_back(std::make_unique_for_overwrite<uint8_t[]>(n_bytes));
+        own_.push_back(std::unique_ptr<uint8_t[]>(new uint8_t[n_bytes]));
         sums = own_.back().get();
       }
       parts_.push_back({node, build.begin + n_rows * p / n_parts,
