@@ -114,6 +114,14 @@ struct Estimates {
   float top = -1.0f;
 };
 
+// Sums of a node fit; lanes after its last bin hold anything, and are not looked at.
+BG_FN int32_t wrapped_sum(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+BG_FN int32_t wrapped_difference(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b));
+}
+
 BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_grad, int32_t add_hess,
                           const SearchedNode& node, Estimates& out) {
   const auto grad = static_cast<int32_t>(node.grad), hess = static_cast<int32_t>(node.hess);
@@ -128,10 +136,11 @@ BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_gra
   for (; b < n_bins && prefix.hess[b] <= most; b += ESTIMATE_LANES)
     for (int lane = 0; lane < ESTIMATE_LANES; ++lane) {
       const int32_t sum = prefix.hess[b + lane];
-      const int32_t left_grad = prefix.grad[b + lane] + add_grad, left_hess = sum + add_hess;
+      const int32_t left_grad = wrapped_sum(prefix.grad[b + lane], add_grad),
+                    left_hess = wrapped_sum(sum, add_hess);
       const float gl = static_cast<float>(left_grad), hl = static_cast<float>(left_hess) + lambda;
-      const float gr = static_cast<float>(grad - left_grad),
-                  hr = static_cast<float>(hess - left_hess) + lambda;
+      const float gr = static_cast<float>(wrapped_difference(grad, left_grad)),
+                  hr = static_cast<float>(wrapped_difference(hess, left_hess)) + lambda;
       const bool allowed = (sum >= least) & (sum <= most) & (b + lane < n_bins);
       const float estimate = ((gl * gl) * hr + (gr * gr) * hl) / (hl * hr);
       out.gain[b + lane] = allowed ? estimate : -1.0f;

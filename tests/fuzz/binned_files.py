@@ -76,7 +76,8 @@ def _sections(header: dict[str, Any]) -> list[tuple[Any, int]] | None:
 
 def _change_array(rng: np.random.Generator, header: dict[str, Any], payload: bytearray) -> None:
     sections = _sections(header) or []
-    inside = [(s, at) for s, at in sections[:-1] if 0 < s.n_bytes <= len(payload) - at]
+    whole = [(s, at) for s, at in sections[:-1] if type(s.n_bytes) is type(at) is int]
+    inside = [(s, at) for s, at in whole if 0 < s.n_bytes <= len(payload) - at]
     if inside:
         section, at = chosen(rng, inside)
         n = section.n_bytes // np.dtype(section.dtype).itemsize
