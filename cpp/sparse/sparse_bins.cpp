@@ -103,7 +103,7 @@ void SparseBins::lay_rows(const SparseTable& table, const BinTargets& targets, i
     row_begin_[row + 1] = n;
   });
   for (int64_t row = 0; row < n_rows; ++row) row_begin_[row + 1] += row_begin_[row];
-  positions_ = std::make_unique_for_overwrite<uint32_t[]>(row_begin_.back());
+  positions_ = std::unique_ptr<uint32_t[]>(new uint32_t[row_begin_.back()]);
   for_rows([&](int64_t row) {
     uint32_t* to = positions_.get() + row_begin_[row];
     for (int64_t k = table.begin(row); k < table.end(row); ++k) {
@@ -139,7 +139,7 @@ void SparseBins::lay_columns(const SparseTable& table, const BinTargets& targets
   for_parts(
       [&](int32_t f, int64_t row, int64_t) { row_begin_[row + 1] += targets.column_of[f] < 0; });
   for (int64_t row = 0; row < n_rows; ++row) row_begin_[row + 1] += row_begin_[row];
-  positions_ = std::make_unique_for_overwrite<uint32_t[]>(row_begin_.back());
+  positions_ = std::unique_ptr<uint32_t[]>(new uint32_t[row_begin_.back()]);
   std::vector<int64_t> place(row_begin_.begin(), row_begin_.end() - 1);
   for_parts([&](int32_t f, int64_t row, int64_t k) {
     const int bin = binner.bin(f, table.value(k));
@@ -245,7 +245,7 @@ void SparseBins::count_postings(int n_threads) {
 }
 
 void SparseBins::write_postings(int n_threads) {
-  postings_ = std::make_unique_for_overwrite<uint8_t[]>(posting_begin_.back());
+  postings_ = std::unique_ptr<uint8_t[]>(new uint8_t[posting_begin_.back()]);
   std::vector<int32_t> last(n_features(), -1);
   std::vector<int64_t> place(posting_begin_.begin(), posting_begin_.end() - 1);
   for_each_posting(*this, n_threads, [&](int32_t f, int64_t row, int bin) {

@@ -125,7 +125,7 @@ class Builder {
       uint8_t* sums = slots_[node];
       if (p > 0) {
         const int64_t n_bytes = bins_.n_bins() * build.total_width / 4;
-        own_.push_back(std::make_unique_for_overwrite<uint8_t[]>(n_bytes));
+        own_.push_back(std::unique_ptr<uint8_t[]>(new uint8_t[n_bytes]));
         sums = own_.back().get();
       }
       parts_.push_back({node, build.begin + n_rows * p / n_parts,
@@ -228,7 +228,8 @@ void subtract_sparse(std::span<const Subtraction> plan, std::span<const Build> b
   }
   subtract_histograms(whole, pool, {0, bins.n_bins()}, source.packed, n_threads, simd);
   parallel_tasks(static_cast<int64_t>(by_rows.size()), n_threads, [&](int64_t task) {
-    const auto& [step, build] = by_rows[task];
+    const auto& step = by_rows[task].first;
+    const auto& build = by_rows[task].second;
     uint8_t* parent = pool.slot(step.parent_slot, bins.n_bins(), step.parent_width);
     for (const TileColumn& column : source.layout->columns())
       for (const TileCode& code : column.codes)

@@ -68,8 +68,8 @@ def test_messages_of_a_tree() -> None:
     def work(comm: Comm) -> tuple[int, int]:
         model, counting = train(comm, gradient_bits=8)
         rounds = sum(model.info.rounds_per_tree)
-        # One for the edges of the bins, two for the fingerprints of rows and labels.
-        return rounds, counting.calls["alltoall"] - 3
+        # One for the edges of the bins, two each for the fingerprints of rows and labels.
+        return rounds, counting.calls["alltoall"] - 5
 
     for rounds, n_exchanges in run_threads(2, work):
         assert n_exchanges <= rounds  # the last round of a tree finds nothing left to do

@@ -79,16 +79,16 @@ def train_on_workers(client: Client, job: Job, tables: Sequence[Sequence[Part]])
             for rank, address in enumerate(addresses)
         ]
 
-    ranks = _in_turn(client, submit, addresses)
-    try:
-        with _progress(client, training, job.params):
+    with _progress(client, training, job.params):  # before the first tree can be reported
+        ranks = _in_turn(client, submit, addresses)
+        try:
             model, info = _watch(client, ranks, addresses, timeout)
-    finally:
-        if _is_connected(client):  # else Dask would wait for the scheduler to come back
-            client.cancel(ranks, force=True)
-            alive = _workers(client)
-            left = [address for address in addresses if address in alive]
-            _ask(client, partial(end_training, training), left, _GOODBYE)
+        finally:
+            if _is_connected(client):  # else Dask would wait for the scheduler to come back
+                client.cancel(ranks, force=True)
+                alive = _workers(client)
+                left = [address for address in addresses if address in alive]
+                _ask(client, partial(end_training, training), left, _GOODBYE)
     model.info = info
     return model
 
