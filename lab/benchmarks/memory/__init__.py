@@ -19,6 +19,7 @@ from typing import Any
 import bitgrove
 from lab.benchmarks import again, parser
 from lab.benchmarks.measures import Memory
+from lab.benchmarks.memory import estimates
 from lab.datasets.simple import higgs_like
 from lab.internals import make_higgs_like
 from lab.reporting import machine, markdown_table
@@ -35,8 +36,16 @@ def main(words: Sequence[str]) -> int:
     options.add_argument("--stream-rows", type=int, default=4_000_000, help="0: no stream")
     options.add_argument("--systems", nargs="*", default=["bitgrove-2", "lightgbm", "xgboost"])
     options.add_argument("--folder", help="of the Parquet files (default: a temporary one)")
+    options.add_argument("--estimates", nargs="*", metavar="SHAPE", help="those alone")
+    options.add_argument("--limits", action="store_true", help="and both sides of them, as root")
     options.add_argument("--child", help=argparse.SUPPRESS)
     given = options.parse_args(words)
+    if given.estimates is not None:
+        return estimates.report(given.estimates, given.limits)
+    if given.child and ":" in given.child:
+        limit, shape = given.child.split(":")
+        estimates.child(shape, int(limit) or None)
+        return 0
     if given.child:
         print(json.dumps(_train_stream(given.child)))
         return 0
