@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "bindings/numpy_arrays.h"
@@ -14,8 +16,9 @@
 namespace bitgrove {
 namespace {
 
-constexpr int64_t CHECK_BLOCK = 1 << 16;
-constexpr int64_t CUT_COLUMNS = 256;  // of a task
+constexpr int64_t CHECKED_LISTS = 1024;  // of a task
+constexpr int64_t SURVEYED_VALUES = 8;   // per column, for each thread that counts
+constexpr int64_t CUT_COLUMNS = 256;     // of a task
 
 bool is_wide(const SparseTable::Array& array) {
   const bool wide = array.dtype() == nb::dtype<int64_t>();
@@ -35,60 +38,113 @@ Sampled sampled_of(const SparseTable& table, const Optional<const uint8_t>& mark
   return {marks ? marks->data() : nullptr};
 }
 
-// Calls visit(column, k) for the stored values of the sampled rows in columns [first, last).
+// Calls visit(column, k) for the stored values of the sampled rows, those of some lists.
 template <class Visit>
-void for_each_value(const SparseTable& table, Sampled rows, int64_t first, int64_t last,
-                    Visit&& visit) {
-  if (table.by_rows()) {
-    for (int64_t row = 0; row < table.n_rows(); ++row) {
-      if (!rows.has(row)) continue;
-      for (int64_t k = table.begin(row), end = table.end(row); k < end; ++k) {
-        const int64_t column = table.index(k);
-        if (column >= first && column < last) visit(column, k);
-      }
-    }
-    return;
+void visit_lists(const SparseTable& table, Sampled rows, int64_t begin, int64_t end,
+                 Visit&& visit) {
+  for (int64_t list = begin; list < end; ++list) {
+    if (table.by_rows() && !rows.has(list)) continue;
+    for (int64_t k = table.begin(list), last = table.end(list); k < last; ++k)
+      if (table.by_rows())
+        visit(table.index(k), k);
+      else if (rows.has(table.index(k)))
+        visit(list, k);
   }
-  for (int64_t column = first; column < last; ++column)
-    for (int64_t k = table.begin(column), end = table.end(column); k < end; ++k)
-      if (rows.has(table.index(k))) visit(column, k);
 }
 
-// How many values of each column are not zero, among the sampled rows.
-nb::ndarray<nb::numpy, int64_t> count_values(const SparseTable& table, Optional<const uint8_t> rows,
-                                             int n_threads) {
+// What is asked of every column.
+struct Survey {
+  std::vector<int64_t> filled;   // how many values are not zero
+  std::vector<uint8_t> missing;  // whether some are missing
+
+  explicit Survey(int64_t n_columns) : filled(n_columns), missing(n_columns) {}
+
+  void look(int64_t column, double value) {
+    filled[column] += value != 0.0;
+    missing[column] |= value != value;
+  }
+  void add(const Survey& other) {
+    for (size_t c = 0; c < filled.size(); ++c) {
+      filled[c] += other.filled[c];
+      missing[c] |= other.missing[c];
+    }
+  }
+};
+
+// Each thread counts on its own, where that takes less memory than the values do.
+Survey survey_of(const SparseTable& table, Sampled rows, int n_threads) {
+  table.check(n_threads);
+  const int64_t n_columns = table.n_columns(), n_lists = table.n_lists();
+  const int64_t most = table.n_values() / (SURVEYED_VALUES * std::max<int64_t>(n_columns, 1));
+  const int64_t n_parts = std::clamp<int64_t>(most, 1, std::max(1, n_threads));
+  std::vector<Survey> parts(n_parts, Survey(n_columns));
+  parallel_tasks(n_parts, n_threads, [&](int64_t part) {
+    visit_lists(table, rows, n_lists * part / n_parts, n_lists * (part + 1) / n_parts,
+                [&](int64_t column, int64_t k) { parts[part].look(column, table.value(k)); });
+  });
+  for (int64_t part = 1; part < n_parts; ++part) parts[0].add(parts[part]);
+  return std::move(parts[0]);
+}
+
+// (how many values are not zero, whether some are missing), of each column among the sampled rows.
+nb::tuple survey(const SparseTable& table, Optional<const uint8_t> rows, int n_threads) {
   const Sampled sampled = sampled_of(table, rows);
-  std::vector<int64_t> counts(table.n_columns());
+  std::optional<Survey> found;
   {
     nb::gil_scoped_release release;
-    table.check(n_threads);
-    for_each_value(table, sampled, 0, table.n_columns(),
-                   [&](int64_t column, int64_t k) { counts[column] += table.value(k) != 0.0; });
+    found = survey_of(table, sampled, n_threads);
   }
-  const size_t n = counts.size();
-  return to_numpy(std::move(counts), {n});
+  const size_t n = found->filled.size();
+  return nb::make_tuple(to_numpy(std::move(found->filled), {n}),
+                        to_numpy(std::move(found->missing), {n}));
 }
 
-// The values that are not zero, column after column; counts: of the columns [first, last).
+// Where the values of some columns go: of column c from begin[c] on.
+struct Places {
+  std::vector<int64_t> begin, next;
+
+  explicit Places(Vector<const int64_t> counts) : begin(counts.shape(0) + 1) {
+    for (size_t c = 0; c < counts.shape(0); ++c) begin[c + 1] = begin[c] + counts(c);
+    next.assign(begin.begin(), begin.end() - 1);
+  }
+  // Where the next value of a column goes, or -1 if there are more than were counted.
+  int64_t take(int64_t column) { return next[column] < begin[column + 1] ? next[column]++ : -1; }
+};
+
+// The values that are not zero, column after column; counts: of the columns [first, last). Each
+// thread looks for the values of some of them.
 nb::ndarray<nb::numpy, double> gather_values(const SparseTable& table, Optional<const uint8_t> rows,
                                              int64_t first, Vector<const int64_t> counts,
                                              int n_threads) {
   const Sampled sampled = sampled_of(table, rows);
   const auto n_columns = static_cast<int64_t>(counts.shape(0));
   require(first >= 0 && first + n_columns <= table.n_columns(), "columns out of range");
-  std::vector<int64_t> place(n_columns + 1), ends(n_columns);
-  for (int64_t c = 0; c < n_columns; ++c) ends[c] = place[c + 1] = place[c] + counts(c);
-  std::vector<double> values(place.back());
-  bool ok = true;
+  Places places(counts);
+  std::vector<double> values(places.begin.back());
+  std::atomic<bool> ok{true};
   {
     nb::gil_scoped_release release;
     table.check(n_threads);
-    for_each_value(table, sampled, first, first + n_columns, [&](int64_t column, int64_t k) {
-      const double value = table.value(k);
-      if (value == 0.0) return;
-      const int64_t c = column - first;
-      ok &= place[c] < ends[c];
-      if (place[c] < ends[c]) values[place[c]++] = value;
+    const int64_t n_parts = std::max(1, n_threads);
+    parallel_tasks(n_parts, n_threads, [&](int64_t part) {
+      const auto border = [&](int64_t p) {
+        const int64_t before = places.begin.back() * p / n_parts;
+        const auto at = std::lower_bound(places.begin.begin(), places.begin.end(), before);
+        return p == n_parts ? n_columns : static_cast<int64_t>(at - places.begin.begin());
+      };
+      const int64_t from = border(part), to = part + 1 == n_parts ? n_columns : border(part + 1);
+      const auto keep = [&](int64_t column, int64_t k) {
+        if (column - first < from || column - first >= to || table.value(k) == 0.0) return;
+        const int64_t at = places.take(column - first);
+        if (at >= 0)
+          values[at] = table.value(k);
+        else
+          ok = false;
+      };
+      if (table.by_rows())
+        visit_lists(table, sampled, 0, table.n_rows(), keep);
+      else
+        visit_lists(table, sampled, first + from, first + to, keep);
     });
   }
   require(ok, "a column has more values than were counted");
@@ -190,17 +246,25 @@ void SparseTable::check(int n_threads) const {
   bool ok = begin(0) >= 0 && begin(n_lists()) <= n_values();
   for (int64_t i = 0; i < n_lists(); ++i) ok &= begin(i) <= end(i);
   require(ok, "the pointers of a sparse table do not increase");
-  const int64_t first = begin(0), n = begin(n_lists()) - first;
   const int64_t most = by_rows_ ? n_columns_ : n_rows_;
-  std::atomic<bool> in_range{true};
-  parallel_tasks(blocks_of(n, CHECK_BLOCK), n_threads, [&](int64_t task) {
-    const int64_t last = std::min((task + 1) * CHECK_BLOCK, n);
-    bool good = true;
-    for (int64_t k = task * CHECK_BLOCK; k < last; ++k)
-      good &= static_cast<uint64_t>(index(first + k)) < static_cast<uint64_t>(most);
+  std::atomic<bool> in_range{true}, sorted{true};
+  parallel_tasks(blocks_of(n_lists(), CHECKED_LISTS), n_threads, [&](int64_t task) {
+    const int64_t last = std::min((task + 1) * CHECKED_LISTS, n_lists());
+    bool good = true, increasing = true;
+    for (int64_t list = task * CHECKED_LISTS; list < last; ++list) {
+      int64_t before = -1;
+      for (int64_t k = begin(list), stop = end(list); k < stop; ++k) {
+        const int64_t here = index(k);
+        good &= static_cast<uint64_t>(here) < static_cast<uint64_t>(most);
+        increasing &= here > before;
+        before = here;
+      }
+    }
     if (!good) in_range = false;
+    if (!increasing) sorted = false;
   });
   require(in_range, "an index of a sparse table is out of range");
+  require(sorted, "the indices of a sparse table are not sorted any more");
 }
 
 void init_sparse_table(nb::module_& m) {
@@ -208,8 +272,9 @@ void init_sparse_table(nb::module_& m) {
       .def(nb::init<SparseTable::Array, SparseTable::Array, SparseTable::Array, int64_t, int64_t,
                     bool>(),
            "pointers"_a, "indices"_a, "values"_a, "n_rows"_a, "n_columns"_a, "by_rows"_a)
-      .def("count_values", &count_values, "rows"_a.none(), "n_threads"_a,
-           "How many values of each column are not zero, among the marked rows.")
+      .def("survey", &survey, "rows"_a.none(), "n_threads"_a,
+           "(how many values are not zero, whether some are missing), of each column, among the "
+           "marked rows.")
       .def("gather_values", &gather_values, "rows"_a.none(), "first"_a, "counts"_a, "n_threads"_a,
            "The values that are not zero, column after column, of the columns from `first` on.");
   m.def("cut_columns", &cut_columns, "counts"_a, "values"_a, "n_rows"_a, "max_bin"_a, "n_threads"_a,

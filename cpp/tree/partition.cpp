@@ -305,10 +305,10 @@ class Movers {
     const auto n_bins = static_cast<uint64_t>(bins_.offset(step_.feature + 1) - offset_);
     for (int64_t i = step_.begin; i < step_.end; ++i) {
       const int32_t row = source_.rows[i];
-      for (const uint32_t position : bins_.row(row)) {
+      bins_.rows().for_each(row, [&](uint32_t position) {
         const uint64_t bin = static_cast<uint64_t>(position) - static_cast<uint64_t>(offset_);
         if (bin < n_bins && left(static_cast<int>(bin)) != implied_left_) marks[row] = mark;
-      }
+      });
     }
   }
 

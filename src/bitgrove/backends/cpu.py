@@ -33,7 +33,7 @@ from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.data.sparse.bins import bin_sparse
-from bitgrove.data.sparse.tables import table_of
+from bitgrove.data.sparse.tables import SparseColumns
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level
@@ -131,7 +131,7 @@ class CpuBackend:
 
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> CpuMatrix:
         n_rows = len(columns[0])
-        if table_of(columns) is not None:
+        if isinstance(columns, SparseColumns):
             b = bin_sparse(columns, mapper, self.n_threads)
             how = (b.missing, b.columns, b.column_of, self.n_threads, b.lists)
             return CpuMatrix(n_rows, mapper, *how)
