@@ -71,20 +71,11 @@ class SparseBins::Layer {
       const int64_t first = n_blocks * part / n_parts, last = n_blocks * (part + 1) / n_parts;
       std::vector<int64_t> next(table_.n_columns());  // of each column, its value to go on from
       for (int64_t column = 0; column < table_.n_columns(); ++column)
-        next[column] = first_from(column, bins_.rows_.first_row(first * CHUNKS_OF_BLOCK));
+        next[column] = table_.first_from(column, bins_.rows_.first_row(first * CHUNKS_OF_BLOCK));
       for (int64_t block = first; block < last; ++block)
         lay_block(block * CHUNKS_OF_BLOCK,
                   std::min((block + 1) * CHUNKS_OF_BLOCK, bins_.rows_.n_chunks()), next);
     });
-  }
-
-  int64_t first_from(int64_t column, int64_t row) const {
-    int64_t low = table_.begin(column), high = table_.end(column);
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      table_.index(middle) < row ? low = middle + 1 : high = middle;
-    }
-    return low;
   }
 
   // The rows of the chunks [begin, end); `next` moves on behind them.

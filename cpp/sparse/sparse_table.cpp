@@ -29,13 +29,16 @@ bool is_wide(const SparseTable::Array& array) {
 // Whether each row is looked at; none given: all are.
 struct Sampled {
   const uint8_t* marks;
+  int64_t n_rows;
 
-  bool has(int64_t row) const { return !marks || marks[row]; }
+  bool has(int64_t row) const {
+    return !marks || (static_cast<uint64_t>(row) < static_cast<uint64_t>(n_rows) && marks[row]);
+  }
 };
 
 Sampled sampled_of(const SparseTable& table, const Optional<const uint8_t>& marks) {
   require(!marks || static_cast<int64_t>(marks->shape(0)) == table.n_rows(), "one mark per row");
-  return {marks ? marks->data() : nullptr};
+  return {marks ? marks->data() : nullptr, table.n_rows()};
 }
 
 // Calls visit(column, k) for the stored values of the sampled rows, those of some lists.
@@ -99,57 +102,69 @@ nb::tuple survey(const SparseTable& table, Optional<const uint8_t> rows, int n_t
                         to_numpy(std::move(found->missing), {n}));
 }
 
-// Where the values of some columns go: of column c from begin[c] on.
-struct Places {
-  std::vector<int64_t> begin, next;
-
-  explicit Places(Vector<const int64_t> counts) : begin(counts.shape(0) + 1) {
-    for (size_t c = 0; c < counts.shape(0); ++c) begin[c + 1] = begin[c] + counts(c);
-    next.assign(begin.begin(), begin.end() - 1);
+// Where the values of some columns go: those of column first + c from begin[c] on.
+class Gathering {
+ public:
+  Gathering(const SparseTable& table, Sampled rows, int64_t first, Vector<const int64_t> counts)
+      : table_(table), rows_(rows), first_(first), begin_(counts.shape(0) + 1) {
+    for (size_t c = 0; c < counts.shape(0); ++c) begin_[c + 1] = begin_[c] + counts(c);
+    next_.assign(begin_.begin(), begin_.end() - 1);
+    values.resize(begin_.back());
   }
-  // Where the next value of a column goes, or -1 if there are more than were counted.
-  int64_t take(int64_t column) { return next[column] < begin[column + 1] ? next[column]++ : -1; }
+
+  // Part p of n parts with about as many values each.
+  void gather(int64_t p, int64_t n) {
+    const int64_t from = first_ + border(p, n), to = first_ + border(p + 1, n);
+    if (!table_.by_rows())
+      return visit_lists(table_, rows_, from, to,
+                         [&](int64_t column, int64_t k) { keep(column, k); });
+    for (int64_t row = 0; row < table_.n_rows(); ++row) {
+      if (!rows_.has(row)) continue;
+      const int64_t end = table_.end(row);
+      for (int64_t k = table_.first_from(row, from); k < end && table_.index(k) < to; ++k)
+        keep(table_.index(k), k);
+    }
+  }
+
+  bool is_full() const { return std::equal(next_.begin(), next_.end(), begin_.begin() + 1); }
+
+  std::vector<double> values;
+
+ private:
+  int64_t border(int64_t p, int64_t n) const {
+    if (p == n) return static_cast<int64_t>(next_.size());
+    return std::lower_bound(begin_.begin(), begin_.end() - 1, begin_.back() * p / n) -
+           begin_.begin();
+  }
+  void keep(int64_t column, int64_t k) {
+    const int64_t c = column - first_;
+    if (table_.value(k) != 0.0 && next_[c] < begin_[c + 1]) values[next_[c]++] = table_.value(k);
+  }
+
+  const SparseTable& table_;
+  Sampled rows_;
+  int64_t first_;
+  std::vector<int64_t> begin_, next_;
 };
 
 // The values that are not zero, column after column; counts: of the columns [first, last). Each
-// thread looks for the values of some of them.
+// thread looks for those of some columns.
 nb::ndarray<nb::numpy, double> gather_values(const SparseTable& table, Optional<const uint8_t> rows,
                                              int64_t first, Vector<const int64_t> counts,
                                              int n_threads) {
   const Sampled sampled = sampled_of(table, rows);
-  const auto n_columns = static_cast<int64_t>(counts.shape(0));
-  require(first >= 0 && first + n_columns <= table.n_columns(), "columns out of range");
-  Places places(counts);
-  std::vector<double> values(places.begin.back());
-  std::atomic<bool> ok{true};
+  require(first >= 0 && first + static_cast<int64_t>(counts.shape(0)) <= table.n_columns(),
+          "columns out of range");
+  Gathering found(table, sampled, first, counts);
   {
     nb::gil_scoped_release release;
-    table.check(n_threads);
+    table.check_pointers();
     const int64_t n_parts = std::max(1, n_threads);
-    parallel_tasks(n_parts, n_threads, [&](int64_t part) {
-      const auto border = [&](int64_t p) {
-        const int64_t before = places.begin.back() * p / n_parts;
-        const auto at = std::lower_bound(places.begin.begin(), places.begin.end(), before);
-        return p == n_parts ? n_columns : static_cast<int64_t>(at - places.begin.begin());
-      };
-      const int64_t from = border(part), to = part + 1 == n_parts ? n_columns : border(part + 1);
-      const auto keep = [&](int64_t column, int64_t k) {
-        if (column - first < from || column - first >= to || table.value(k) == 0.0) return;
-        const int64_t at = places.take(column - first);
-        if (at >= 0)
-          values[at] = table.value(k);
-        else
-          ok = false;
-      };
-      if (table.by_rows())
-        visit_lists(table, sampled, 0, table.n_rows(), keep);
-      else
-        visit_lists(table, sampled, first + from, first + to, keep);
-    });
+    parallel_tasks(n_parts, n_threads, [&](int64_t part) { found.gather(part, n_parts); });
   }
-  require(ok, "a column has more values than were counted");
-  const size_t n = values.size();
-  return to_numpy(std::move(values), {n});
+  require(found.is_full(), "a column has other values than were counted");
+  const size_t n = found.values.size();
+  return to_numpy(std::move(found.values), {n});
 }
 
 // Sorted keys with a run of zeros among them that is not stored.
@@ -242,10 +257,14 @@ SparseTable::SparseTable(Array pointers, Array indices, Array values, int64_t n_
           "pointers, indices and values do not fit");
 }
 
-void SparseTable::check(int n_threads) const {
+void SparseTable::check_pointers() const {
   bool ok = begin(0) >= 0 && begin(n_lists()) <= n_values();
   for (int64_t i = 0; i < n_lists(); ++i) ok &= begin(i) <= end(i);
   require(ok, "the pointers of a sparse table do not increase");
+}
+
+void SparseTable::check(int n_threads) const {
+  check_pointers();
   const int64_t most = by_rows_ ? n_columns_ : n_rows_;
   std::atomic<bool> in_range{true}, sorted{true};
   parallel_tasks(blocks_of(n_lists(), CHECKED_LISTS), n_threads, [&](int64_t task) {

@@ -73,19 +73,6 @@ class BinMapper:
         sizes = self.missing_bin + self.has_missing
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
-    @cached_property
-    def cut_values(self) -> F64:
-        """What a split at a bin compares with, bin after bin: the bin's edge.
-
-        +inf for the last bin of a feature: all values go left, missing right.
-        """
-        return np.insert(self.edge_values, self.edge_offset[1:], np.inf)
-
-    @cached_property
-    def cut_offset(self) -> I64:
-        """Where each feature's cut values start."""
-        return self.edge_offset + np.arange(len(self.edge_offset))
-
     def edges_of(self, feature: int) -> F64:
         return self.edge_values[self.edge_offset[feature] : self.edge_offset[feature + 1]]
 
