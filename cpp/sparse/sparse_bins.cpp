@@ -168,8 +168,7 @@ void SparseBins::prepare(std::span<const int64_t> bin_offset, int n_threads) {
   if (!std::equal(offset_.begin(), offset_.end(), bin_offset.begin()))
     renumber(bin_offset, n_threads);
   index_features();
-  count_postings(n_threads);
-  write_postings(n_threads);
+  make_postings(n_threads);
 }
 
 // Blocks of about as many positions as a feature has bins.

@@ -2,8 +2,8 @@
 //
 // Of each feature the implied bin is that of zero. What is stored of a row is a list of positions:
 // where a histogram has the bins of its values. For training there are also postings, the rows of
-// each feature with their bins, as gaps of one byte or more: dividing a node by a feature looks at
-// them alone. Features with many values may be kept elsewhere, as dense columns.
+// a feature with their bins, as gaps of one byte or more: dividing a node by it looks at them
+// alone. Features with many values may be kept elsewhere, as dense columns.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +50,12 @@ class SparseBins {
   int64_t offset(int64_t feature) const { return offset_[feature]; }
   int64_t implied(int64_t feature) const { return implied_[feature]; }
   const int64_t* all_implied() const { return implied_.data(); }
-  // About so many values of a feature are stored; once prepared.
-  int64_t values_of(int64_t feature) const {
+  // Once prepared: the bytes of a feature's postings, which are about as many; none, if it has too
+  // few values to have postings.
+  int64_t posting_bytes(int64_t feature) const {
     return posting_begin_[feature + 1] - posting_begin_[feature];
   }
+  bool has_postings(int64_t feature) const { return posting_bytes(feature) > 0; }
   int64_t feature_at(uint32_t position) const {
     int64_t f = first_feature_[position >> shift_];
     while (offset_[f + 1] <= position) ++f;
@@ -63,7 +65,8 @@ class SparseBins {
   // The positions of each row.
   const RowLists& rows() const { return rows_; }
 
-  // Calls visit(row, bin) for the values of a feature that are not in its implied bin.
+  // Calls visit(row, bin) for the values of a feature that are not in its implied bin, if it has
+  // postings.
   template <class Visit>
   void for_each_row(int64_t feature, Visit&& visit) const {
     const uint8_t *at = postings_.get() + posting_begin_[feature],
@@ -89,8 +92,9 @@ class SparseBins {
   std::vector<int64_t> posting_borders(int64_t n_parts) const;
   template <class Visit>
   void for_each_posting(const std::vector<int64_t>& borders, int n_threads, Visit&& visit) const;
-  void count_postings(int n_threads);
-  void write_postings(int n_threads);
+  void count_postings(const std::vector<int64_t>& borders, int n_threads);
+  void write_postings(const std::vector<int64_t>& borders, int n_threads);
+  void make_postings(int n_threads);
   // The only bin beside the implied one, or -1 if there are more: then postings hold bins.
   int other_bin(int64_t feature) const;
 

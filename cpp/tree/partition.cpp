@@ -287,7 +287,8 @@ class Movers {
     implied_left_ = left(static_cast<int>(bins_.implied(step.feature) - offset_));
     const int64_t n_rows = step.end - step.begin;
     // The lists of the node's rows, or all rows of the feature: whichever are fewer values.
-    by_rows_ = n_rows * (bins_.values_per_row()) < bins_.values_of(step.feature);
+    by_rows_ = !bins_.has_postings(step.feature) ||
+               n_rows * bins_.values_per_row() < bins_.posting_bytes(step.feature);
   }
 
   // What they are marked with, so that "at most split().bin" is left.

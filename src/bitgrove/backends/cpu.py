@@ -234,6 +234,8 @@ class CpuBackend:
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])
         slot_bytes = -(-n_bins * half_bits // 4 // _CACHE_LINE) * _CACHE_LINE
+        if matrix.lists is not None:
+            _core.give_back_heap()  # what wide tables needed until here
         storage = _aligned_bytes(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
         return CpuPool(matrix, n_slots, half_bits, self.packed, self.n_threads, storage)
 

@@ -24,7 +24,7 @@ LEAST_BLOCK_ROWS = 1024
 LEAST_ROWS = 256
 ALL_ROWS = 2**62
 # Of a sparse table: at least; and a part of what its bins take. More saves little time.
-_SPARSE_POOL_MB, _SPARSE_POOL_PART = 16, 4
+_SPARSE_POOL_MB, _SPARSE_POOL_PART = 16, 6
 
 
 def half_range(width: int) -> tuple[int, int]:
