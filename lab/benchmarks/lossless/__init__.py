@@ -47,7 +47,9 @@ def measure(table: Table, seed: int, names: Sequence[str], params: Params) -> li
         loss = evaluate(_LOSS[table.objective], prediction, test.y, None)
         assert model.info is not None, "train() measures"
         ms = 1e3 * model.info.seconds["train"] / params["n_estimators"]
-        rows.append({"table": table.name, "setting": name, "seed": seed, "loss": loss, "ms": ms})
+        zeros = statistics.fmean(model.info.zero_rows) / len(train.y)  # rows that cost no time
+        rows.append({"table": table.name, "setting": name, "seed": seed, "loss": loss, "ms": ms,
+                     "zeros": zeros})  # fmt: skip
     return rows
 
 
