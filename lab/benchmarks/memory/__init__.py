@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 import bitgrove
 from lab.benchmarks import again, parser
 from lab.benchmarks.measures import Memory
+from lab.benchmarks.memory import estimates
 from lab.datasets.simple import higgs_like
 from lab.internals import make_higgs_like
 from lab.reporting import machine, markdown_table
@@ -42,10 +43,19 @@ def main(words: Sequence[str]) -> int:
     options.add_argument("--systems", nargs="*", default=["bitgrove-2", "lightgbm", "xgboost"])
     options.add_argument("--streams", nargs="*", choices=sorted(STREAMS), default=["bitgrove"])
     options.add_argument("--folder", help="of the Parquet files (default: a temporary one)")
-    options.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    options.add_argument("--estimates", nargs="*", metavar="SHAPE", help="those alone")
+    options.add_argument("--limits", action="store_true", help="and both sides of them, as root")
+    options.add_argument("--child", help=argparse.SUPPRESS)
+    options.add_argument("--stream-child", nargs=2, help=argparse.SUPPRESS)
     given = options.parse_args(words)
+    if given.estimates is not None:
+        return estimates.report(given.estimates, given.limits)
     if given.child:
-        print(json.dumps(_train_stream(*given.child)))
+        limit, shape = given.child.split(":")
+        estimates.child(shape, int(limit) or None)
+        return 0
+    if given.stream_child:
+        print(json.dumps(_train_stream(*given.stream_child)))
         return 0
     print(f"machine: {machine()}\n")
     if given.systems:
@@ -81,7 +91,7 @@ def _report_streams(folder: str, n_rows: int, names: Sequence[str]) -> None:
           f"{n_bytes >> 20:,} MB of files), 255 leaves, 5 trees\n")  # fmt: skip
     lines = []
     for name in names:
-        command = again("memory", "--child", name, f"{folder}/part-*.parquet")
+        command = again("memory", "--stream-child", name, f"{folder}/part-*.parquet")
         answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
         found = json.loads(answer.splitlines()[-1])
         per_row = found["MB at peak"] * 2**20 / n_rows
