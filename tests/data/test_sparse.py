@@ -104,6 +104,16 @@ def test_random_tables(both: Any, n_jobs: int, max_bin: int) -> None:
     assert (before != table).nnz == 0 or np.isnan(dense.astype(float)).any()  # X is left alone
 
 
+def test_duplicates_are_summed_in_their_own_type() -> None:
+    """As SciPy does: int8 wraps around. Found by test_random_tables."""
+    stored = np.full(60, 3, dtype=np.int8)
+    table = sparse.csr_array((stored, np.zeros(60, np.int32), [0, 50, 55, 60]), (3, 2))
+    assert table.toarray()[0, 0] == 150 - 256
+    params = {**PARAMS, "min_child_samples": 1}
+    found = bg.train(params, bg.Dataset(table, [0.0, 1.0, 2.0]))
+    assert found == bg.train(params, bg.Dataset(table.toarray(), [0.0, 1.0, 2.0]))
+
+
 @pytest.mark.parametrize("simd", ["scalar", "avx2"])
 def test_other_instructions(simd: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X = rows_of(seed=3)

@@ -36,6 +36,7 @@ from bitgrove.data.sparse.bins import bin_sparse
 from bitgrove.data.sparse.tables import SparseColumns
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
+from bitgrove.machine.memory import Room, host_room
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
@@ -105,6 +106,7 @@ class CpuBackend:
 
     name = "cpu"
     leaves_host_idle = False
+    shares_bytes = True
     pool_mb = 1024
     frontier = CoreFrontier
 
@@ -120,6 +122,9 @@ class CpuBackend:
         if kept is None or kept.shape != shape or kept.dtype != dtype:
             kept = self._buffers[name] = np.empty(shape, dtype=dtype)
         return kept
+
+    def room(self) -> Room:
+        return host_room()
 
     def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
         return columns

@@ -36,7 +36,7 @@ Rows = NDArray[np.int32]
 # Of a backend: the edges of each column, from all rows (None) or the listed ones.
 FindEdges = Callable[[Sequence[Any], Rows | None, int], list[F64]]
 _SAMPLE_PURPOSE = 1
-_CHUNK_BYTES = 64 << 20  # of a rank's sample that travel in one message
+CHUNK_BYTES = 64 << 20  # of a rank's sample that travel in one message
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ def shared_edges(
     sample = [
         on_host(take_rows(column, slice(None) if rows is None else rows)) for column in columns
     ]
-    chunk = max(1, _CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size
+    chunk = max(1, CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size
     chunk = int(-comm.allreduce_max(np.array([-chunk]))[0])  # the smallest: the same on all ranks
     for start in range(0, len(sample), chunk):
         part = sample[start : start + chunk]

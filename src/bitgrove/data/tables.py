@@ -25,6 +25,7 @@ from bitgrove.data.sparse.tables import (
     is_sparse,
     not_sparse,
     sparse_series,
+    summed,
 )
 from bitgrove.errors import DataError, DataTypeError, Problems
 
@@ -147,8 +148,11 @@ def _checked_array(table: Any) -> Any:
     """Of float32 or float64, sparse or not."""
     from sklearn.utils.validation import check_array  # importing it takes longer than all else
 
+    table = as_numbers("X", table)
+    if is_sparse(table) and table.ndim == 2:
+        table = summed(table)  # before it is of another type
     return check_array(
-        as_numbers("X", table),
+        table,
         accept_sparse=["csr", "csc"],
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,

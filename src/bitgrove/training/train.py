@@ -108,7 +108,7 @@ def train(
         asked = understood(params, named, more)
         checked = resolve(asked.params)
         comm.timeout = checked.distributed_timeout
-        booster = Booster(checked, train_set, comm, asked.init_model)
+        booster = Booster(checked, train_set, comm, asked.init_model, asked.valid_sets)
         binned = time.perf_counter()
         evaluator = Evaluator(booster, train_set, asked.valid_sets, asked.valid_names)
         grown = shared_checkpoint(asked.resume_from, booster)

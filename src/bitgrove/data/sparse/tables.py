@@ -27,6 +27,16 @@ _NARROW = ("float16", "int8", "int16", "uint8", "uint16", "bool")
 _PART_VALUES = 1 << 22
 
 
+def summed(matrix: Any) -> Any:
+    """As CSR or CSC; what is stored twice is summed, in the type that it has, as SciPy does."""
+    if matrix.format not in ("csr", "csc"):
+        matrix = matrix.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
 class Survey(NamedTuple):
     """Of each column: how many values are not zero, and whether some are missing."""
 
@@ -45,15 +55,11 @@ class SparseTable:
     @staticmethod
     def of(matrix: Any) -> SparseTable:
         """Of a SciPy matrix or array in any format; copied only where it has to be."""
+        matrix = summed(matrix)
         if matrix.dtype.name in _NARROW:
             matrix = matrix.astype(np.float32)
         elif matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
-        if matrix.format not in ("csr", "csc"):
-            matrix = matrix.tocsr()
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
         return SparseTable(matrix)
 
     @property
