@@ -53,19 +53,29 @@ struct Guard {
 template <class Local>
 constexpr int64_t COLUMN_STRIDE = BINS_PER_FEATURE + CACHE_LINE / sizeof(typename Local::Sum);
 
-// Adds one row's value to its code of each of n columns: straight code, entered where n says.
 template <class Local>
-BG_FN void add_row(typename Local::Sum* local, const uint8_t* codes, int n,
+BG_FN void add_to(typename Local::Sum* local, const uint8_t* codes, int column,
+                  typename Local::Sum value) {
+  auto& sum = local[column * COLUMN_STRIDE<Local> + codes[column]];
+  sum = Local::add(sum, value);
+}
+
+// Adds one row's value to its code of each column, from the last one down: straight code that is
+// entered at `last`. The mask changes nothing; it saves the compiler a test.
+template <class Local>
+BG_FN void add_row(typename Local::Sum* local, const uint8_t* codes, int last,
                    typename Local::Sum value) {
-#define ADD(C)                                                               \
-  case (C) + 1: {                                                            \
-    typename Local::Sum& sum = local[(C) * COLUMN_STRIDE<Local> + codes[C]]; \
-    sum = Local::add(sum, value);                                            \
-    [[fallthrough]];                                                         \
-  }
-#define ADD_FOUR(C) ADD((C) + 3) ADD((C) + 2) ADD((C) + 1) ADD(C)
   static_assert(TILE_FEATURES == 32);
-  switch (n) {
+#define ADD(COLUMN)                             \
+  case COLUMN:                                  \
+    add_to<Local>(local, codes, COLUMN, value); \
+    [[fallthrough]];
+#define ADD_FOUR(COLUMN) \
+  ADD(COLUMN + 3)        \
+  ADD(COLUMN + 2)        \
+  ADD(COLUMN + 1)        \
+  ADD(COLUMN + 0)
+  switch (last & 31) {
     ADD_FOUR(28)
     ADD_FOUR(24)
     ADD_FOUR(20)
@@ -91,7 +101,7 @@ template <class Row, class Local>
 GradientSums accumulate(const HistogramSource& source, const Task& task,
                         typename Local::Sum* local) {
   using Int = std::conditional_t<Row::half_bits <= 16, int32_t, int64_t>;
-  const int n_columns = TileView::features_of(task.tile, source.tiles.n_features);
+  const int last_column = TileView::features_of(task.tile, source.tiles.n_features) - 1;
   const int64_t stride = TileView::stride_of(task.tile, source.tiles.n_features);
   const uint8_t* tile = source.tiles.rows_of(task.tile);
   const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
@@ -107,7 +117,7 @@ GradientSums accumulate(const HistogramSource& source, const Task& task,
     const auto grad = static_cast<Int>(Row::grad(packed));
     abs_grad += grad < 0 ? -grad : grad;
     hess += static_cast<Int>(Row::hess(packed));
-    add_row<Local>(local, tile + row * stride, n_columns, convert<Local, Row>(packed));
+    add_row<Local>(local, tile + row * stride, last_column, convert<Local, Row>(packed));
   }
   return {abs_grad, hess};
 }

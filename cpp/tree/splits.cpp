@@ -11,7 +11,6 @@
 
 #include "bindings/rooms.h"
 #include "common/parallel.h"
-#include "common/widths.h"
 #include "levels.h"
 #include "rules.h"
 #include "tree/scan.h"
@@ -29,64 +28,6 @@ struct Candidate {
   double gain;
   int bin;
 };
-
-// Running sums over the value bins, as float64 (exact: below 2^53).
-struct Prefix {
-  alignas(64) double grad[BINS_PER_FEATURE];
-  alignas(64) double hess[BINS_PER_FEATURE];
-};
-
-// Running sums of packed halves: 32-bit integers, as long as the node's hessian is one.
-struct ShortPrefix {
-  alignas(64) int32_t grad[BINS_PER_FEATURE];
-  alignas(64) int32_t hess[BINS_PER_FEATURE];
-};
-
-// sums[b] = bins[0] + ... + bins[b]
-template <class Layout>
-BG_FN void scan(const typename Layout::Sum* bins, int n_bins, typename Layout::Sum* sums) {
-  typename Layout::Sum sum{};
-  int b = 0;
-  if constexpr (std::is_integral_v<typename Layout::Sum>)
-    for (; b + lanes_of<typename Layout::Sum> <= n_bins; b += lanes_of<typename Layout::Sum>)
-      sum = scan_lanes(bins + b, sum, sums + b);
-  for (; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
-}
-
-template <class Layout, class Sums>
-BG_FN void running_sums(const typename Layout::Sum* bins, int n_bins, Sums& prefix) {
-  using Sum = std::remove_cvref_t<decltype(prefix.grad[0])>;
-  alignas(64) typename Layout::Sum sums[BINS_PER_FEATURE];
-  scan<Layout>(bins, n_bins, sums);
-  for (int b = 0; b < n_bins; ++b) {
-    prefix.grad[b] = static_cast<Sum>(Layout::grad(sums[b]));
-    prefix.hess[b] = static_cast<Sum>(Layout::hess(sums[b]));
-  }
-}
-
-// Of the bins from `first` on. Layouts are told apart here and in sums_of, feature by feature:
-// gains are computed by the same code for all.
-template <class Sums>
-BG_FN void running_sums(const SearchedNode& node, int64_t first, int n_bins, Sums& prefix) {
-  if (node.width == 16)
-    running_sums<Packed<16>>(reinterpret_cast<const int32_t*>(node.slot) + first, n_bins, prefix);
-  else if (std::is_same_v<Sums, ShortPrefix> || node.width == 32)
-    running_sums<Packed<32>>(reinterpret_cast<const int64_t*>(node.slot) + first, n_bins, prefix);
-  else if constexpr (std::is_same_v<Sums, Prefix>)
-    running_sums<Packed<64>>(reinterpret_cast<const Packed<64>::Sum*>(node.slot) + first, n_bins,
-                             prefix);
-}
-
-// Of one bin.
-BG_FN LevelSums sums_of(const SearchedNode& node, int64_t bin) {
-  const auto read = [&](auto layout) -> LevelSums {
-    using Layout = decltype(layout);
-    const auto sum = reinterpret_cast<const typename Layout::Sum*>(node.slot)[bin];
-    return {static_cast<double>(Layout::grad(sum)), static_cast<double>(Layout::hess(sum))};
-  };
-  if (node.width == 16) return read(Packed<16>{});
-  return node.width == 32 ? read(Packed<32>{}) : read(Packed<64>{});
-}
 
 // The largest of `n` gains, eight lanes at a time; gains are padded with NO_GAIN to a multiple.
 BG_FN double largest(const double* gains, int n) {
@@ -222,7 +163,7 @@ void search_feature(const SearchedNode& node, const SplitFeatures& features, int
   const int n_all = static_cast<int>(features.bin_offset[f + 1] - offset);
   const bool has_missing = features.has_missing[f];
   const int n_values = n_all - (has_missing ? 1 : 0);
-  if (n_all == 2 && !has_missing) return search_cut(node, sums_of(node, offset), f, gain, best);
+  if (n_all == 2 && !has_missing) return search_cut(node, read_bin(node, offset), f, gain, best);
   using Sum = std::remove_cvref_t<decltype(Sums::grad[0])>;
   Sums prefix;
   running_sums(node, offset, n_values, prefix);
@@ -231,7 +172,7 @@ void search_feature(const SearchedNode& node, const SplitFeatures& features, int
   Candidate right = best_bin(prefix, n_cuts, 0.0, 0.0, node, gain, drawn, best.gain);
   bool default_left = !has_missing;
   if (has_missing) {
-    const LevelSums missing = sums_of(node, offset + n_values);
+    const LevelSums missing = read_bin(node, offset + n_values);
     const Candidate left =
         best_bin(prefix, n_values - 1, missing.grad, missing.hess, node, gain, drawn, best.gain);
     if (left.gain > right.gain || (left.gain == right.gain && left.bin <= right.bin)) {
@@ -264,8 +205,8 @@ struct SortedLevels {
 
 void sort_levels(const SearchedNode& node, int64_t offset, int n_bins, const GainRules& rules,
                  SortedLevels& levels) {
+  read_bins(node, offset, n_bins, levels.sums.data());
   for (int b = 0; b < n_bins; ++b) {
-    levels.sums[b] = sums_of(node, offset + b);
     if (levels.sums[b].hess == 0.0) continue;
     levels.step[b] = level_step(levels.sums[b], rules);
     levels.bins[levels.n++] = static_cast<uint8_t>(b);
@@ -290,8 +231,10 @@ SplitInfo subset_split(const LevelRun& run, int feature, const BinSet& left_bins
 template <class Gain>
 void search_onehot(const SearchedNode& node, int64_t offset, int n_bins, int f, int missing_bin,
                    const Gain& gain_of, SplitInfo& best) {
+  std::array<LevelSums, BINS_PER_FEATURE> sums;
+  read_bins(node, offset, n_bins, sums.data());
   for (int b = 0; b < n_bins; ++b) {
-    const LevelSums left = sums_of(node, offset + b);
+    const LevelSums& left = sums[b];
     if (left.hess < node.min_hess || node.hess - left.hess < node.min_hess) continue;
     const double gain = level_gain(left, node, gain_of);
     if (!(gain > best.gain)) continue;
@@ -326,7 +269,7 @@ BG_NOINLINE void search_levels(const SearchedNode& node, const SplitFeatures& fe
 // Whether a side of every split lacks hessian: the one without the bin that most rows are in.
 BG_FN bool is_too_rare(const SearchedNode& node, const SplitFeatures& features, int f) {
   if (!features.implied || features.implied[f] < 0) return false;
-  return node.hess - sums_of(node, features.implied[f]).hess < node.min_hess;
+  return node.hess - read_bin(node, features.implied[f]).hess < node.min_hess;
 }
 
 // The best split among the features [begin, end), each half of whose sums fits Sums.
