@@ -1,7 +1,8 @@
 """Compresses the files of a wheel again, as small as deflate can (`make wheel`).
 
-`python packaging/deflate.py dist/bitgrove-*.whl` writes the same files, dates and rights with zopfli:
-a few percent less to download, unpacked by every installer. The same wheel gives the same bytes.
+`python packaging/deflate.py dist/bitgrove-*.whl` writes the same files, dates and rights by
+zopfli: a few percent less to download, unpacked by every installer. The same wheel gives the same
+bytes.
 """
 
 from __future__ import annotations
