@@ -6,12 +6,14 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-guided fuzz-train soak soak-kill faults reliability lint unit docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-guided fuzz-train soak soak-kill faults reliability lint unit ranks docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
 
-test: lint unit
+# Tests of ranks mostly wait for each other: they run beside the others.
+test: lint
+	$(MAKE) --jobs=2 --output-sync=line unit ranks
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -20,7 +22,10 @@ lint: $(STAMP)
 	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/distributed
+
+ranks: $(STAMP)
+	$(BIN)/python -m pytest tests/distributed
 
 # Needs an NVIDIA GPU; without one every test says why it was skipped.
 test-cuda: $(STAMP)

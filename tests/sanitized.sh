@@ -18,7 +18,7 @@ short=$(echo "$kind" | cut -c1)
 # The C++ library beside it: exceptions of the core are thrown through the sanitizer.
 library="$("${CXX:-c++}" -print-file-name="lib${short}san.so") $("${CXX:-c++}" -print-file-name=libstdc++.so)"
 # The address space of a process under TSan may not be laid out at random.
-LD_PRELOAD="$library" PYTHONPATH=$build/package PYTHONMALLOC=malloc \
+LD_PRELOAD="$library" PYTHONPATH=$build/package${PYTHONPATH:+:$PYTHONPATH} PYTHONMALLOC=malloc \
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
   TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=tests/threads.supp \
   setarch "$(uname -m)" -R "$python" -m pytest -p no:cacheprovider --capture=sys "$@"

@@ -47,8 +47,16 @@ def measure(table: Table, seed: int, names: Sequence[str], params: Params) -> li
         loss = evaluate(_LOSS[table.objective], prediction, test.y, None)
         assert model.info is not None, "train() measures"
         ms = 1e3 * model.info.seconds["train"] / params["n_estimators"]
-        rows.append({"table": table.name, "setting": name, "seed": seed, "loss": loss, "ms": ms})
+        rows.append({"table": table.name, "setting": name, "seed": seed, "loss": loss, "ms": ms,
+                     **_work(model, len(train.y))})  # fmt: skip
     return rows
+
+
+def _work(model: bg.Model, n_rows: int) -> dict[str, float]:
+    """What the time of a tree depends on: rows that are zero cost less, full trees divide more."""
+    assert model.info is not None, "train() measures"
+    divided = statistics.fmean(int(tree.split_rows.sum()) for tree in model.trees)
+    return {"zeros": statistics.fmean(model.info.zero_rows) / n_rows, "divided": divided / n_rows}
 
 
 def summary(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> str:

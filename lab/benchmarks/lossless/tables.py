@@ -78,10 +78,16 @@ def _house_prices(n_rows: int) -> Table:
     return Table("house_prices", "regression", X, y)
 
 
-def _heavy_weights(n_rows: int) -> Table:
-    rng, X, f = _rows(n_rows)
-    weight = rng.pareto(1.5, n_rows) + 0.1
-    return Table("heavy_weights", "regression", X, f + rng.standard_normal(n_rows), weight)
+Weights = Callable[[np.random.Generator, int], Array]
+
+
+def _weighted(name: str, weights: Weights) -> Callable[[int], Table]:
+    def made(n_rows: int) -> Table:
+        rng, X, f = _rows(n_rows)
+        weight = weights(rng, n_rows)
+        return Table(name, "regression", X, f + rng.standard_normal(n_rows), weight)
+
+    return made
 
 
 def _binary(name: str, above: float, weighted: bool = False) -> Callable[[int], Table]:
@@ -101,7 +107,10 @@ _MADE: dict[str, Callable[[int], Table]] = {
     "pareto_1.7": _noisy("pareto_1.7", _pareto(1.7)),
     "pareto_1.3": _noisy("pareto_1.3", _pareto(1.3)),
     "house_prices": _house_prices,
-    "heavy_weights": _heavy_weights,
+    "heavy_weights": _weighted("heavy_weights", lambda rng, n: rng.pareto(1.5, n) + 0.1),
+    "huge_weights": _weighted(
+        "huge_weights", lambda rng, n: np.where(rng.random(n) < 0.001, 1e4, 1.0)
+    ),
     "balanced": _binary("balanced", 1.0),
     "rare": _binary("rare", 12.0),
     "weighted_classes": _binary("weighted_classes", 1.0, weighted=True),

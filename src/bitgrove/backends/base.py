@@ -134,7 +134,7 @@ class Frontier(Protocol):
         """The RowCounts gone left, on this rank and on all."""
 
     def finish(
-        self, cut_values: F64, cut_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
+        self, edge_values: F64, edge_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
     ) -> dict[str, Any]:
         """The fields of the GrownTree."""
 

@@ -33,7 +33,7 @@ from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.data.sparse.bins import bin_sparse
-from bitgrove.data.sparse.tables import table_of
+from bitgrove.data.sparse.tables import SparseColumns
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
 from bitgrove.machine.simd import simd_level
@@ -130,7 +130,7 @@ class CpuBackend:
 
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> CpuMatrix:
         n_rows = len(columns[0])
-        if table_of(columns) is not None:
+        if isinstance(columns, SparseColumns):
             b = bin_sparse(columns, mapper, self.n_threads)
             how = (b.missing, b.columns, b.column_of, self.n_threads, b.lists)
             return CpuMatrix(n_rows, mapper, *how)
@@ -233,6 +233,8 @@ class CpuBackend:
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])
         slot_bytes = -(-n_bins * half_bits // 4 // _CACHE_LINE) * _CACHE_LINE
+        if matrix.lists is not None:
+            _core.give_back_heap()  # what wide tables needed until here
         storage = _aligned_bytes(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
         return CpuPool(matrix, n_slots, half_bits, self.n_threads, storage)
 

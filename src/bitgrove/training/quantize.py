@@ -29,9 +29,11 @@ FULL_PRECISION_BITS = 24
 _USUAL_TAIL = 10.0
 # The most levels of a gradient and a hessian in a row of two bytes; and in one of four, which is
 # slower: taken where two bytes would be this many times too few. Sooner if the tail is of weights:
-# rows of little weight are no noise, and are most of what a model is asked for.
+# rows of little weight are no noise, and are most of what a model is asked for. Then gradients get
+# more levels than they ask for: next to huge weights those of the others need them, and in four
+# bytes they cost no time.
 _MOST_LEVELS, _WIDE_LEVELS = (127, 254), (2**15 - 1, 2**16 - 2)
-_TOO_FEW, _TOO_FEW_OF_WEIGHTS = 8, 4
+_TOO_FEW, _TOO_FEW_OF_WEIGHTS, _FINER_OF_WEIGHTS = 8, 4, 4
 _INFINITY_BITS = 0x7F800000
 _HALF_STEP = 1 << (MAGNITUDE_SHIFT - 1)
 _AS_BITS, _AS_FLOATS = struct.Struct("=4I"), struct.Struct("=4f")  # of two sides
@@ -121,11 +123,13 @@ def robust_levels(plain: Sequence[int], sides: Sequence[Side], unit_hessian: boo
     shared = tails[1] if len(tails) == 2 and not unit_hessian else 1.0
     wanted = [plain[0] * tails[0] / shared / _USUAL_TAIL]
     wanted += tails[1:] if unit_hessian else plain[1:]
-    too_few = _TOO_FEW_OF_WEIGHTS if len(tails) == 2 and unit_hessian else _TOO_FEW
-    return [
-        max(few, int(min(want, most if want <= too_few * most else wide)))
-        for want, few, most, wide in zip(wanted, plain, _MOST_LEVELS, _WIDE_LEVELS, strict=False)
-    ]
+    of_weights = len(tails) == 2 and unit_hessian
+    too_few = _TOO_FEW_OF_WEIGHTS if of_weights else _TOO_FEW
+    is_wide = any(want > too_few * most for want, most in zip(wanted, _MOST_LEVELS, strict=False))
+    if is_wide and of_weights:
+        wanted[0] *= _FINER_OF_WEIGHTS
+    most = _WIDE_LEVELS if is_wide else _MOST_LEVELS
+    return [max(few, int(min(*pair))) for few, *pair in zip(plain, wanted, most, strict=False)]
 
 
 def noise_share(totals: Records) -> float:

@@ -114,6 +114,7 @@ def train(
         grown = shared_checkpoint(asked.resume_from, booster)
         deadline = None if checked.max_seconds is None else started + checked.max_seconds
         state = _run(booster, evaluator, asked.callbacks, grown, deadline)
+        booster.grower.pool = None  # histograms make room for the model
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
         stages = _stages(binned, evaluator)
