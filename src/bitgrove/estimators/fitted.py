@@ -184,6 +184,16 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         """XGBoost's name of `model_`."""
         return self.booster_
 
+    @property
+    def feature_name_(self) -> list[str]:
+        """LightGBM's names of the features."""
+        return self.booster_.feature_name()
+
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """XGBoost's name of `evals_result_`."""
+        check_is_fitted(self)
+        return self.evals_result_
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
