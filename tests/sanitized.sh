@@ -16,7 +16,7 @@ rm -f "$build"/package/bitgrove/_core*.so
 cp "$build"/_core*.so "$build/package/bitgrove/"
 short=$(echo "$kind" | cut -c1)
 # The C++ library beside it: exceptions of the core are thrown through the sanitizer.
-library="$("${CXX:-c++}" -print-file-name="lib${short}san.so") $("${CXX:-c++}" -print-file-name=libstdc++.so)"
+library="$("${CXX:-c++}" -print-file-name="lib${short}san.so") $("${CXX:-c++}" -print-file-name=libstdc++.so.6)"
 # The address space of a process under TSan may not be laid out at random.
 LD_PRELOAD="$library" PYTHONPATH=$build/package${PYTHONPATH:+:$PYTHONPATH} PYTHONMALLOC=malloc \
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \

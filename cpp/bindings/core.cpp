@@ -1,5 +1,6 @@
 // The module bitgrove._core: kernels over whole arrays, one room per file.
 #include "bindings/rooms.h"
+#include "common/compiler.h"
 
 NB_MODULE(_core, m) {
   using namespace bitgrove;
@@ -8,6 +9,8 @@ NB_MODULE(_core, m) {
   m.def(
       "best_simd", [] { return static_cast<int>(best_simd()); },
       "0 scalar, 1 AVX2, 2 AVX-512: the best this processor has");
+  m.def("give_back_heap", &give_back_heap,
+        "Gives memory that was freed back to the system, where the allocator keeps it.");
   init_records(m);
   init_math(m);
   init_edges(m);

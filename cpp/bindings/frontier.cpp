@@ -102,15 +102,16 @@ auto sets_of(const std::vector<BinSet>& sets) {
 }
 
 // The fields of a GrownTree (backends/base.py), by name.
-nb::dict finish(const Frontier& frontier, Vector<const double> cut_values,
-                Vector<const int64_t> cut_offset, Vector<const uint8_t> has_missing,
+nb::dict finish(const Frontier& frontier, Vector<const double> edge_values,
+                Vector<const int64_t> edge_offset, Vector<const uint8_t> has_missing,
                 double hess_scale) {
   const auto n_features = static_cast<int64_t>(has_missing.shape(0));
-  require(static_cast<int64_t>(cut_offset.shape(0)) == n_features + 1 &&
-              cut_offset(n_features) == static_cast<int64_t>(cut_values.shape(0)),
+  require(static_cast<int64_t>(edge_offset.shape(0)) == n_features + 1 &&
+              edge_offset(n_features) == static_cast<int64_t>(edge_values.shape(0)),
           "cut tables differ in length");
   auto [splits, leaves] = finish_tree(
-      frontier, {cut_values.data(), cut_offset.data(), has_missing.data(), n_features}, hess_scale);
+      frontier, {edge_values.data(), edge_offset.data(), has_missing.data(), n_features},
+      hess_scale);
   nb::dict fields;
   fields["feature"] = whole(splits.feature);
   fields["split_bin"] = whole(splits.bin);
@@ -184,7 +185,7 @@ void init_frontier(nb::module_& m) {
            "Tells it the RowCounts gone left of each node of the batch.")
       .def("next_search", &next_search, "The next SearchPlan; None when every child is known.")
       .def("record", &record, "found"_a, "Tells it the SplitInfos of the searched nodes.")
-      .def("finish", &finish, "cut_values"_a, "cut_offset"_a, "has_missing"_a, "hess_scale"_a,
+      .def("finish", &finish, "edge_values"_a, "edge_offset"_a, "has_missing"_a, "hess_scale"_a,
            "The fields of the grown tree, by name.")
       .def_prop_ro("n_rounds", &Frontier::n_rounds)
       .def_prop_ro("widths_used", [](const Frontier& f) { return f.widths_used(); });

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 // Vector code for x86-64 is there, too. BITGROVE_SCALAR leaves it out: what other processors see.
 #if defined(__x86_64__) && !defined(BITGROVE_SCALAR)
@@ -23,6 +26,13 @@ inline void relax_processor() {
 
 // Asks for a cache line that will be read soon.
 inline void prefetch(const void* address) { __builtin_prefetch(address); }
+
+// Gives pages of memory that was freed back to the system, where the allocator keeps them.
+inline void give_back_heap() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
+}
 
 // A place that several threads change: std::atomic_ref, which Apple's library does not have yet.
 // Relaxed: who reads it waits for the end of the region first.

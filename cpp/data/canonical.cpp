@@ -171,46 +171,68 @@ struct StoredValue {
   double value;
 };
 
+// What a block of a sparse table needs, kept by each thread from one block to the next.
+struct BlockRoom {
+  std::vector<StoredValue> stored, other;
+  std::vector<uint16_t> places;
+  std::vector<double> values, whole;
+  std::vector<uint8_t> out;
+};
+
+// The values of the rows [first, first + n) that are not zero, by column and row.
+void read_block(const SparseTable& table, int64_t first, int64_t n, BlockRoom& room) {
+  room.stored.clear();
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = table.begin(first + i), end = table.end(first + i); k < end; ++k)
+      if (table.value(k) != 0.0)
+        room.stored.push_back({static_cast<uint32_t>(table.index(k)), static_cast<uint16_t>(i),
+                               canonical(table.value(k))});
+  const auto n_stored = static_cast<int64_t>(room.stored.size());
+  room.other.resize(room.stored.size());
+  if (n_stored < LEAST_KEYS_FOR_DIGITS)
+    return sort_keys(room.stored.data(), room.other.data(), n_stored,
+                     [](const StoredValue& v) { return uint64_t{v.column} << 16 | v.place; });
+  // They are in the order of rows already, which sorting by digits keeps.
+  sort_keys(room.stored.data(), room.other.data(), n_stored,
+            [](const StoredValue& v) { return v.column; });
+}
+
+uint8_t* write_stored(const StoredValue* begin, const StoredValue* end, int64_t n, BlockRoom& room,
+                      uint8_t* out) {
+  room.places.clear();
+  room.values.clear();
+  for (const StoredValue* v = begin; v < end; ++v) {
+    room.places.push_back(v->place);
+    room.values.push_back(v->value);
+  }
+  if (are_few(end - begin, n))
+    return write_few(begin->column, room.places, room.values.data(), out);
+  room.whole.assign(n, 0.0);
+  for (const StoredValue* v = begin; v < end; ++v) room.whole[v->place] = v->value;
+  return write_column(begin->column, room.whole.data(), n, out);
+}
+
 // The bytes of all columns of the rows [first, first + n) of a table that is stored by rows.
 nb::bytes canonical_block(const SparseTable& table, int64_t first, int64_t n) {
   require(table.by_rows() && first >= 0 && n >= 0 && first + n <= table.n_rows() && n <= MOST_ROWS,
           "rows out of range");
-  std::vector<uint8_t> out;
+  thread_local BlockRoom room;
+  int64_t n_bytes = 0;
   {
     nb::gil_scoped_release release;
-    std::vector<StoredValue> stored, other;
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t k = table.begin(first + i), end = table.end(first + i); k < end; ++k)
-        if (table.value(k) != 0.0)
-          stored.push_back({static_cast<uint32_t>(table.index(k)), static_cast<uint16_t>(i),
-                            canonical(table.value(k))});
-    other.resize(stored.size());
-    sort_keys(stored.data(), other.data(), static_cast<int64_t>(stored.size()),
-              [](const StoredValue& v) { return uint64_t{v.column} << 16 | v.place; });
-    std::vector<uint16_t> places;
-    std::vector<double> values;
-    for (size_t begin = 0, end; begin < stored.size(); begin = end) {
-      const uint32_t column = stored[begin].column;
-      places.clear();
-      values.clear();
-      for (end = begin; end < stored.size() && stored[end].column == column; ++end) {
-        places.push_back(stored[end].place);
-        values.push_back(stored[end].value);
-      }
-      const size_t size = out.size();
-      out.resize(size + room_of(n));
-      uint8_t* at = out.data() + size;
-      if (are_few(static_cast<int64_t>(places.size()), n)) {
-        at = write_few(column, places, values.data(), at);
-      } else {
-        std::vector<double> whole(n);
-        for (size_t i = 0; i < places.size(); ++i) whole[places[i]] = values[i];
-        at = write_column(column, whole.data(), n, at);
-      }
-      out.resize(at - out.data());
+    read_block(table, first, n, room);
+    // Columns that are written whole have a value in one row of ZEROS_OF_FEW.
+    const size_t most = (room_of(1) + ZEROS_OF_FEW * sizeof(double)) * room.stored.size();
+    if (room.out.size() < most) room.out.resize(most);
+    uint8_t* out = room.out.data();
+    const StoredValue *at = room.stored.data(), *last = at + room.stored.size();
+    for (const StoredValue* end; at < last; at = end) {
+      end = std::find_if(at, last, [at](const StoredValue& v) { return v.column != at->column; });
+      out = write_stored(at, end, n, room, out);
     }
+    n_bytes = out - room.out.data();
   }
-  return nb::bytes(out.data(), out.size());
+  return nb::bytes(room.out.data(), n_bytes);
 }
 
 }  // namespace

@@ -80,11 +80,11 @@ class Walk {
 
   void read_list(int64_t row, uint8_t* asked) const {
     std::copy(implied_.begin(), implied_.end(), asked);
-    for (const uint32_t position : rows_.sparse->row(row)) {
-      if (!wanted_[position]) continue;
+    rows_.sparse->rows().for_each(row, [&](uint32_t position) {
+      if (!wanted_[position]) return;
       const auto k = std::upper_bound(begins_.begin(), begins_.end(), position) - begins_.begin();
       asked[k - 1] = static_cast<uint8_t>(position - begins_[k - 1]);
-    }
+    });
   }
 
   BinnedRows rows_;

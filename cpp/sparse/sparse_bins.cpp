@@ -1,8 +1,9 @@
-// Makes the lists of a sparse table: values to positions, and the postings of a training set.
+// Makes the lists of a sparse table: values to positions.
 #include "sparse/sparse_bins.h"
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 
 #include "common/parallel.h"
 #include "layouts.h"
@@ -10,69 +11,146 @@
 namespace bitgrove {
 namespace {
 
-constexpr int64_t ROWS_OF_TASK = 1024;
-
-// The edges of the features, and where their bins go.
-class Binner {
- public:
-  explicit Binner(const BinTargets& targets) : targets_(targets) {}
-
-  // The number of edges below the value; the missing bin of NaN.
-  int bin(int64_t feature, double x) const {
-    const double* edges = targets_.edge_values + targets_.edge_offset[feature];
-    const int64_t n = n_edges(feature);
-    if (x != x) return static_cast<int>(n + 1);
-    return static_cast<int>(std::lower_bound(edges, edges + n, x) - edges);
-  }
-  int64_t n_edges(int64_t feature) const {
-    return targets_.edge_offset[feature + 1] - targets_.edge_offset[feature];
-  }
-
- private:
-  const BinTargets& targets_;
-};
-
-// Marks the features with missing values, and counts the values of each that are in lists.
-void look_at_values(const SparseTable& table, const BinTargets& targets,
-                    std::vector<int64_t>& n_values_of, int n_threads) {
-  std::atomic<bool> any{false};
-  parallel_rows(table.n_values(), n_threads, [&](int64_t begin, int64_t end) {
-    bool here = false;
-    for (int64_t k = begin; k < end; ++k) here |= table.value(k) != table.value(k);
-    if (here) any = true;
-  });
-  for (int64_t list = 0; list < table.n_lists(); ++list)
-    for (int64_t k = table.begin(list); k < table.end(list); ++k) {
-      const int32_t feature = targets.feature_of[table.by_rows() ? table.index(k) : list];
-      if (feature < 0) continue;
-      if (targets.column_of[feature] < 0) ++n_values_of[feature];
-      if (any && table.value(k) != table.value(k)) targets.missing[feature] = 1;
-    }
-}
-
-int length_of(int64_t gap) {
-  int n = 1;
-  for (; gap >= 128; gap >>= 7) ++n;
-  return n;
-}
+constexpr int64_t CHUNKS_OF_BLOCK = 16;  // whose rows are taken from columns at a time
 
 }  // namespace
 
+// Bins the values of a table into the rows of lists, and into dense columns.
+class SparseBins::Layer {
+ public:
+  Layer(const SparseTable& table, const BinTargets& targets, SparseBins& bins)
+      : table_(table), targets_(targets), bins_(bins) {
+    int32_t last = -1;
+    for (int64_t column = 0; column < table.n_columns(); ++column) {
+      const int32_t f = targets.feature_of[column];
+      if (f < 0) continue;
+      in_order_ &= f > last;
+      last = f;
+    }
+  }
+
+  void lay(int n_threads) {
+    table_.by_rows() ? lay_rows(n_threads) : lay_columns(n_threads);
+    require(!was_changed_, "a missing value came into a sparse table while it was binned");
+    bins_.n_values_ = n_values_;
+  }
+
+  // The number of edges below the value; the missing bin of NaN.
+  int bin(int64_t feature, double x) {
+    const double* edges = targets_.edge_values + targets_.edge_offset[feature];
+    const int64_t n = targets_.edge_offset[feature + 1] - targets_.edge_offset[feature];
+    if (x == x) return static_cast<int>(std::lower_bound(edges, edges + n, x) - edges);
+    if (!targets_.has_missing[feature]) was_changed_ = true;
+    return static_cast<int>(n + targets_.has_missing[feature]);
+  }
+
+ private:
+  void lay_rows(int n_threads) {
+    std::vector<MadeLists> made(std::max(1, n_threads));
+    parallel_tasks(bins_.rows_.n_chunks(), n_threads, [&](int64_t chunk, int member) {
+      MadeLists& lists = made[member];
+      lists.clear();
+      const int64_t end = bins_.rows_.end_row(chunk);
+      for (int64_t row = bins_.rows_.first_row(chunk); row < end; ++row) {
+        const auto first = static_cast<int64_t>(lists.numbers.size());
+        for (int64_t k = table_.begin(row); k < table_.end(row); ++k)
+          if (const int32_t f = targets_.feature_of[table_.index(k)]; f >= 0)
+            place(f, row, k, [&](uint32_t position) { lists.numbers.push_back(position); });
+        if (!in_order_) std::sort(lists.numbers.begin() + first, lists.numbers.end());
+        lists.end_row();
+      }
+      write(chunk, lists);
+    });
+  }
+
+  // Each thread goes through all columns with some rows in mind, a block of them at a time.
+  void lay_columns(int n_threads) {
+    const int64_t n_blocks = blocks_of(bins_.rows_.n_chunks(), CHUNKS_OF_BLOCK);
+    const int64_t n_parts = std::clamp<int64_t>(n_threads, 1, std::max<int64_t>(n_blocks, 1));
+    parallel_tasks(n_parts, n_threads, [&](int64_t part) {
+      const int64_t first = n_blocks * part / n_parts, last = n_blocks * (part + 1) / n_parts;
+      std::vector<int64_t> next(table_.n_columns());  // of each column, its value to go on from
+      for (int64_t column = 0; column < table_.n_columns(); ++column)
+        next[column] = table_.first_from(column, bins_.rows_.first_row(first * CHUNKS_OF_BLOCK));
+      for (int64_t block = first; block < last; ++block)
+        lay_block(block * CHUNKS_OF_BLOCK,
+                  std::min((block + 1) * CHUNKS_OF_BLOCK, bins_.rows_.n_chunks()), next);
+    });
+  }
+
+  // The rows of the chunks [begin, end); `next` moves on behind them.
+  void lay_block(int64_t begin, int64_t end, std::vector<int64_t>& next) {
+    const int64_t first = bins_.rows_.first_row(begin), last = bins_.rows_.end_row(end - 1);
+    const auto for_values = [&](auto&& work) {
+      for (int64_t column = 0; column < table_.n_columns(); ++column)
+        if (const int32_t f = targets_.feature_of[column]; f >= 0) work(column, f);
+    };
+    std::vector<uint32_t> place_of(last - first + 1);
+    for_values([&](int64_t column, int32_t f) {
+      if (targets_.column_of[f] >= 0) return;
+      for (int64_t k = next[column]; k < table_.end(column) && table_.index(k) < last; ++k)
+        ++place_of[table_.index(k) - first + 1];
+    });
+    for (size_t i = 1; i < place_of.size(); ++i) place_of[i] += place_of[i - 1];
+    const std::vector<uint32_t> begins = place_of;
+    std::vector<uint32_t> numbers(place_of.back());
+    for_values([&](int64_t column, int32_t f) {
+      int64_t& k = next[column];
+      for (; k < table_.end(column) && table_.index(k) < last; ++k) {
+        const int64_t row = table_.index(k);
+        place(f, row, k, [&](uint32_t position) { numbers[place_of[row - first]++] = position; });
+      }
+    });
+    MadeLists lists;
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+      lists.clear();
+      for (int64_t row = bins_.rows_.first_row(chunk); row < bins_.rows_.end_row(chunk); ++row) {
+        const auto from = numbers.begin() + begins[row - first],
+                   to = numbers.begin() + begins[row - first + 1];
+        if (!in_order_) std::sort(from, to);
+        lists.numbers.insert(lists.numbers.end(), from, to);
+        lists.end_row();
+      }
+      write(chunk, lists);
+    }
+  }
+
+  // Into a dense column, or by to_list(position).
+  template <class ToList>
+  void place(int32_t f, int64_t row, int64_t k, ToList&& to_list) {
+    const int found = bin(f, table_.value(k));
+    const int32_t column = targets_.column_of[f];
+    if (column < 0)
+      to_list(static_cast<uint32_t>(bins_.offset_[f] + found));
+    else
+      targets_.dense[column * targets_.dense_stride + row] = static_cast<uint8_t>(found);
+  }
+
+  void write(int64_t chunk, const MadeLists& lists) {
+    bins_.rows_.write(chunk, lists);
+    n_values_ += static_cast<int64_t>(lists.numbers.size());
+  }
+
+  const SparseTable& table_;
+  const BinTargets& targets_;
+  SparseBins& bins_;
+  bool in_order_ = true;  // columns of the table are in the order of their features
+  std::atomic<int64_t> n_values_{0};
+  std::atomic<bool> was_changed_{false};
+};
+
 SparseBins::SparseBins(const SparseTable& table, const BinTargets& targets, int n_threads)
-    : offset_(targets.n_features + 1),
-      implied_(targets.n_features, -1),
-      n_values_of_(targets.n_features),
-      row_begin_(table.n_rows() + 1) {
+    : offset_(targets.n_features + 1), implied_(targets.n_features, -1), rows_(table.n_rows()) {
   table.check(n_threads);
-  look_at_values(table, targets, n_values_of_, n_threads);
-  const Binner binner(targets);
   for (int64_t f = 0; f < targets.n_features; ++f)
-    offset_[f + 1] = offset_[f] + binner.n_edges(f) + 1 + (targets.missing[f] ? 1 : 0);
+    offset_[f + 1] = offset_[f] + targets.edge_offset[f + 1] - targets.edge_offset[f] + 1 +
+                     (targets.has_missing[f] ? 1 : 0);
   require(offset_.back() <= UINT32_MAX, "too many bins");
+  Layer layer(table, targets, *this);
   for (int64_t column = 0; column < table.n_columns(); ++column) {
     const int32_t f = targets.feature_of[column];
     if (f < 0) continue;
-    const int zero = binner.bin(f, 0.0);
+    const int zero = layer.bin(f, 0.0);
     if (targets.column_of[f] >= 0) {
       std::fill_n(targets.dense + targets.column_of[f] * targets.dense_stride, table.n_rows(),
                   static_cast<uint8_t>(zero));
@@ -82,193 +160,66 @@ SparseBins::SparseBins(const SparseTable& table, const BinTargets& targets, int 
     }
   }
   std::sort(features_.begin(), features_.end());
-  table.by_rows() ? lay_rows(table, targets, n_threads) : lay_columns(table, targets, n_threads);
-}
-
-void SparseBins::lay_rows(const SparseTable& table, const BinTargets& targets, int n_threads) {
-  const Binner binner(targets);
-  const int64_t n_rows = table.n_rows(), n_tasks = blocks_of(n_rows, ROWS_OF_TASK);
-  const auto for_rows = [&](auto&& work) {
-    parallel_tasks(n_tasks, n_threads, [&](int64_t task) {
-      const int64_t last = std::min((task + 1) * ROWS_OF_TASK, n_rows);
-      for (int64_t row = task * ROWS_OF_TASK; row < last; ++row) work(row);
-    });
-  };
-  for_rows([&](int64_t row) {
-    int64_t n = 0;
-    for (int64_t k = table.begin(row); k < table.end(row); ++k) {
-      const int32_t f = targets.feature_of[table.index(k)];
-      n += f >= 0 && targets.column_of[f] < 0;
-    }
-    row_begin_[row + 1] = n;
-  });
-  for (int64_t row = 0; row < n_rows; ++row) row_begin_[row + 1] += row_begin_[row];
-  positions_ = std::unique_ptr<uint32_t[]>(new uint32_t[row_begin_.back()]);
-  for_rows([&](int64_t row) {
-    uint32_t* to = positions_.get() + row_begin_[row];
-    for (int64_t k = table.begin(row); k < table.end(row); ++k) {
-      const int32_t f = targets.feature_of[table.index(k)];
-      if (f < 0) continue;
-      const int bin = binner.bin(f, table.value(k));
-      if (targets.column_of[f] < 0)
-        *to++ = static_cast<uint32_t>(offset_[f] + bin);
-      else
-        targets.dense[targets.column_of[f] * targets.dense_stride + row] =
-            static_cast<uint8_t>(bin);
-    }
-  });
-}
-
-// Each thread looks at all values and writes those of its own rows.
-void SparseBins::lay_columns(const SparseTable& table, const BinTargets& targets, int n_threads) {
-  const Binner binner(targets);
-  const int64_t n_rows = table.n_rows(), n_parts = std::max(1, n_threads);
-  const auto for_parts = [&](auto&& work) {
-    parallel_tasks(n_parts, n_threads, [&](int64_t part) {
-      const int64_t first = n_rows * part / n_parts, last = n_rows * (part + 1) / n_parts;
-      for (int64_t column = 0; column < table.n_columns(); ++column) {
-        const int32_t f = targets.feature_of[column];
-        if (f < 0) continue;
-        for (int64_t k = table.begin(column); k < table.end(column); ++k) {
-          const int64_t row = table.index(k);
-          if (row >= first && row < last) work(f, row, k);
-        }
-      }
-    });
-  };
-  for_parts(
-      [&](int32_t f, int64_t row, int64_t) { row_begin_[row + 1] += targets.column_of[f] < 0; });
-  for (int64_t row = 0; row < n_rows; ++row) row_begin_[row + 1] += row_begin_[row];
-  positions_ = std::unique_ptr<uint32_t[]>(new uint32_t[row_begin_.back()]);
-  std::vector<int64_t> place(row_begin_.begin(), row_begin_.end() - 1);
-  for_parts([&](int32_t f, int64_t row, int64_t k) {
-    const int bin = binner.bin(f, table.value(k));
-    if (targets.column_of[f] < 0)
-      positions_[place[row]++] = static_cast<uint32_t>(offset_[f] + bin);
-    else
-      targets.dense[targets.column_of[f] * targets.dense_stride + row] = static_cast<uint8_t>(bin);
-  });
+  layer.lay(n_threads);
 }
 
 void SparseBins::prepare(std::span<const int64_t> bin_offset, int n_threads) {
   require(bin_offset.size() == offset_.size(), "bin offsets differ in length");
   if (!std::equal(offset_.begin(), offset_.end(), bin_offset.begin()))
     renumber(bin_offset, n_threads);
-  count_postings(n_threads);
-  write_postings(n_threads);
-  implied_beside_.assign(n_bins(), 0);
-  for (const int32_t f : features_)
-    std::fill(implied_beside_.begin() + offset_[f], implied_beside_.begin() + offset_[f + 1],
-              static_cast<uint32_t>(implied_[f]));
+  index_features();
+  make_postings(n_threads);
+}
+
+// Blocks of about as many positions as a feature has bins.
+void SparseBins::index_features() {
+  if (n_features() == 0) return;
+  shift_ = static_cast<int>(std::bit_width(static_cast<uint64_t>(n_bins() / n_features()))) - 1;
+  first_feature_.assign((n_bins() >> shift_) + 1, 0);
+  int32_t f = 0;
+  for (int64_t block = 0; block << shift_ < n_bins(); ++block) {
+    while (offset_[f + 1] <= block << shift_) ++f;
+    first_feature_[block] = f;
+  }
 }
 
 // Other ranks have missing values where this one has none.
 void SparseBins::renumber(std::span<const int64_t> bin_offset, int n_threads) {
-  std::vector<uint32_t> wanted(n_bins());
+  index_features();
   for (int64_t f = 0; f < n_features(); ++f) {
-    const int64_t n = offset_[f + 1] - offset_[f];
-    require(bin_offset[f + 1] - bin_offset[f] >= n, "a feature has fewer bins than values need");
-    for (int64_t b = 0; b < n; ++b)
-      wanted[offset_[f] + b] = static_cast<uint32_t>(bin_offset[f] + b);
+    require(bin_offset[f + 1] - bin_offset[f] >= offset_[f + 1] - offset_[f],
+            "a feature has fewer bins than values need");
     if (implied_[f] >= 0) implied_[f] += bin_offset[f] - offset_[f];
   }
   require(bin_offset.back() <= UINT32_MAX, "too many bins");
-  parallel_rows(n_values(), n_threads, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) positions_[k] = wanted[positions_[k]];
+  parallel_tasks(rows_.n_chunks(), n_threads, [&](int64_t chunk) {
+    MadeLists lists;
+    for (int64_t row = rows_.first_row(chunk); row < rows_.end_row(chunk); ++row) {
+      rows_.for_each(row, [&](uint32_t position) {
+        const int64_t f = feature_at(position);
+        lists.numbers.push_back(static_cast<uint32_t>(position + bin_offset[f] - offset_[f]));
+      });
+      lists.end_row();
+    }
+    rows_.write(chunk, lists);
   });
   offset_.assign(bin_offset.begin(), bin_offset.end());
 }
 
-int SparseBins::other_bin(int64_t feature) const {
-  if (offset_[feature + 1] - offset_[feature] != 2) return -1;
-  return implied_[feature] == offset_[feature] ? 1 : 0;
-}
-
 int64_t SparseBins::n_bytes() const {
-  const int64_t n_postings = posting_begin_.empty() ? 0 : posting_begin_.back();
-  return 4 * n_values() + 8 * static_cast<int64_t>(row_begin_.size()) + n_postings;
-}
-
-namespace {
-
-// The feature of each position, to be looked up where a list of a row is read.
-std::vector<int32_t> features_by_position(const SparseBins& bins) {
-  std::vector<int32_t> feature(bins.n_bins());
-  for (int64_t f = 0; f < bins.n_features(); ++f)
-    std::fill(feature.begin() + bins.offset(f),
-              f + 1 < bins.n_features() ? feature.begin() + bins.offset(f + 1) : feature.end(),
-              static_cast<int32_t>(f));
-  return feature;
-}
-
-// Calls visit(feature, row, bin) for the values that are not in the implied bin, rows in order;
-// each thread those of some features, which are one part of the positions.
-template <class Visit>
-void for_each_posting(const SparseBins& bins, int n_threads, Visit&& visit) {
-  const std::vector<int32_t> feature_of = features_by_position(bins);
-  const int64_t n_parts = std::max(1, n_threads), n_features = bins.n_features();
-  int64_t before = 0;
-  std::vector<int64_t> borders{0};  // features of about equally many values
-  for (int64_t f = 0; f < n_features; ++f) {
-    before += bins.values_of(f);
-    if (before * n_parts >= static_cast<int64_t>(borders.size()) * bins.n_values() &&
-        static_cast<int64_t>(borders.size()) < n_parts)
-      borders.push_back(f + 1);
-  }
-  borders.resize(n_parts, n_features);
-  borders.push_back(n_features);
-  parallel_tasks(n_parts, n_threads, [&](int64_t part) {
-    const int64_t first = borders[part], last = borders[part + 1];
-    if (first >= last) return;
-    const int64_t begin = bins.offset(first),
-                  end = last < n_features ? bins.offset(last) : bins.n_bins();
-    for (int64_t row = 0; row < bins.n_rows(); ++row)
-      for (const uint32_t position : bins.row(row))
-        if (position >= begin && position < end) {
-          const int32_t f = feature_of[position];
-          if (position == bins.implied(f)) continue;
-          visit(f, row, static_cast<int>(position - bins.offset(f)));
-        }
-  });
-}
-
-}  // namespace
-
-void SparseBins::count_postings(int n_threads) {
-  posting_begin_.assign(n_features() + 1, 0);
-  std::vector<int32_t> last(n_features(), -1);
-  for_each_posting(*this, n_threads, [&](int32_t f, int64_t row, int) {
-    posting_begin_[f + 1] += length_of(row - last[f]) + (other_bin(f) < 0);
-    last[f] = static_cast<int32_t>(row);
-  });
-  for (int64_t f = 0; f < n_features(); ++f) posting_begin_[f + 1] += posting_begin_[f];
-}
-
-void SparseBins::write_postings(int n_threads) {
-  postings_ = std::unique_ptr<uint8_t[]>(new uint8_t[posting_begin_.back()]);
-  std::vector<int32_t> last(n_features(), -1);
-  std::vector<int64_t> place(posting_begin_.begin(), posting_begin_.end() - 1);
-  for_each_posting(*this, n_threads, [&](int32_t f, int64_t row, int bin) {
-    uint8_t* to = postings_.get() + place[f];
-    int64_t gap = row - last[f];
-    for (; gap >= 128; gap >>= 7) *to++ = static_cast<uint8_t>(128 | (gap & 127));
-    *to++ = static_cast<uint8_t>(gap);
-    if (other_bin(f) < 0) *to++ = static_cast<uint8_t>(bin);
-    place[f] = to - postings_.get();
-    last[f] = static_cast<int32_t>(row);
-  });
+  return rows_.n_bytes() + (posting_begin_.empty() ? 0 : posting_begin_.back());
 }
 
 namespace {
 
 void make_bins(SparseBins* self, const SparseTable& table, Vector<const int32_t> feature_of,
                Vector<const int32_t> column_of, Vector<const double> edge_values,
-               Vector<const int64_t> edge_offset, Matrix<uint8_t> dense, Vector<uint8_t> missing,
-               int n_threads) {
+               Vector<const int64_t> edge_offset, Matrix<uint8_t> dense,
+               Vector<const uint8_t> has_missing, int n_threads) {
   const auto n_features = static_cast<int64_t>(column_of.shape(0));
   require(static_cast<int64_t>(feature_of.shape(0)) == table.n_columns() &&
               static_cast<int64_t>(edge_offset.shape(0)) == n_features + 1 &&
-              static_cast<int64_t>(missing.shape(0)) == n_features,
+              static_cast<int64_t>(has_missing.shape(0)) == n_features,
           "feature arrays differ in length");
   std::vector<uint8_t> seen(n_features);
   for (size_t c = 0; c < feature_of.shape(0); ++c) {
@@ -284,14 +235,10 @@ void make_bins(SparseBins* self, const SparseTable& table, Vector<const int32_t>
             "column out of range");
   }
   require(static_cast<int64_t>(dense.shape(1)) >= table.n_rows(), "columns too small");
-  const BinTargets targets{feature_of.data(),
-                           column_of.data(),
-                           edge_values.data(),
-                           edge_offset.data(),
-                           n_features,
-                           dense.data(),
-                           static_cast<int64_t>(dense.shape(1)),
-                           missing.data()};
+  const BinTargets targets{feature_of.data(),  column_of.data(),
+                           edge_values.data(), edge_offset.data(),
+                           has_missing.data(), n_features,
+                           dense.data(),       static_cast<int64_t>(dense.shape(1))};
   nb::gil_scoped_release release;
   new (self) SparseBins(table, targets, n_threads);
 }
@@ -301,7 +248,7 @@ void make_bins(SparseBins* self, const SparseTable& table, Vector<const int32_t>
 void init_sparse_bins(nb::module_& m) {
   nb::class_<SparseBins>(m, "SparseBins", "The bins of a sparse table's stored values.")
       .def("__init__", &make_bins, "table"_a, "feature_of"_a, "column_of"_a, "edge_values"_a,
-           "edge_offset"_a, "dense"_a, "missing"_a, "n_threads"_a)
+           "edge_offset"_a, "dense"_a, "has_missing"_a, "n_threads"_a)
       .def(
           "prepare",
           [](SparseBins& self, Vector<const int64_t> bin_offset, int n_threads) {

@@ -2,8 +2,8 @@
 //
 // Of each feature the implied bin is that of zero. What is stored of a row is a list of positions:
 // where a histogram has the bins of its values. For training there are also postings, the rows of
-// each feature with their bins, as gaps of one byte or more: dividing a node by a feature looks at
-// them alone. Features with many values may be kept elsewhere, as dense columns.
+// a feature with their bins, as gaps of one byte or more: dividing a node by it looks at them
+// alone. Features with many values may be kept elsewhere, as dense columns.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "sparse/row_lists.h"
 #include "sparse/sparse_table.h"
 
 namespace bitgrove {
@@ -21,10 +22,10 @@ struct BinTargets {
   const int32_t *feature_of, *column_of;
   const double* edge_values;
   const int64_t* edge_offset;
+  const uint8_t* has_missing;  // of each feature
   int64_t n_features;
   uint8_t* dense;
   int64_t dense_stride;
-  uint8_t* missing;  // set for each feature that has a missing value
 };
 
 class SparseBins {
@@ -34,10 +35,10 @@ class SparseBins {
   // Makes the postings; bin_offset: where all ranks have each feature's bins in a histogram.
   void prepare(std::span<const int64_t> bin_offset, int n_threads);
 
-  int64_t n_rows() const { return static_cast<int64_t>(row_begin_.size()) - 1; }
+  int64_t n_rows() const { return rows_.n_rows(); }
   int64_t n_features() const { return static_cast<int64_t>(offset_.size()) - 1; }
   int64_t n_bins() const { return offset_.back(); }
-  int64_t n_values() const { return row_begin_.back(); }
+  int64_t n_values() const { return n_values_; }
   int64_t n_bytes() const;
   // About so many, and at least one.
   int64_t values_per_row() const { return n_rows() ? n_values() / n_rows() + 1 : 1; }
@@ -49,17 +50,23 @@ class SparseBins {
   int64_t offset(int64_t feature) const { return offset_[feature]; }
   int64_t implied(int64_t feature) const { return implied_[feature]; }
   const int64_t* all_implied() const { return implied_.data(); }
-  // By position: that of the implied bin of the same feature; once prepared.
-  const uint32_t* implied_beside() const { return implied_beside_.data(); }
-  int64_t values_of(int64_t feature) const { return n_values_of_[feature]; }
-
-  const int64_t* row_begin(int64_t row) const { return row_begin_.data() + row; }
-  const uint32_t* position(int64_t k) const { return positions_.get() + k; }
-  std::span<const uint32_t> row(int64_t i) const {
-    return {position(row_begin_[i]), position(row_begin_[i + 1])};
+  // Once prepared: the bytes of a feature's postings, which are about as many; none, if it has too
+  // few values to have postings.
+  int64_t posting_bytes(int64_t feature) const {
+    return posting_begin_[feature + 1] - posting_begin_[feature];
+  }
+  bool has_postings(int64_t feature) const { return posting_bytes(feature) > 0; }
+  int64_t feature_at(uint32_t position) const {
+    int64_t f = first_feature_[position >> shift_];
+    while (offset_[f + 1] <= position) ++f;
+    return f;
   }
 
-  // Calls visit(row, bin) for the values of a feature that are not in its implied bin.
+  // The positions of each row.
+  const RowLists& rows() const { return rows_; }
+
+  // Calls visit(row, bin) for the values of a feature that are not in its implied bin, if it has
+  // postings.
   template <class Visit>
   void for_each_row(int64_t feature, Visit&& visit) const {
     const uint8_t *at = postings_.get() + posting_begin_[feature],
@@ -78,18 +85,26 @@ class SparseBins {
   }
 
  private:
-  void lay_rows(const SparseTable& table, const BinTargets& targets, int n_threads);
-  void lay_columns(const SparseTable& table, const BinTargets& targets, int n_threads);
+  class Layer;  // lays the values of a table
+
+  void index_features();
   void renumber(std::span<const int64_t> bin_offset, int n_threads);
-  void count_postings(int n_threads);
-  void write_postings(int n_threads);
+  std::vector<int64_t> posting_borders(int64_t n_parts) const;
+  template <class Visit>
+  void for_each_posting(const std::vector<int64_t>& borders, int n_threads, Visit&& visit) const;
+  void count_postings(const std::vector<int64_t>& borders, int n_threads);
+  void write_postings(const std::vector<int64_t>& borders, int n_threads);
+  void make_postings(int n_threads);
   // The only bin beside the implied one, or -1 if there are more: then postings hold bins.
   int other_bin(int64_t feature) const;
 
-  std::vector<int64_t> offset_, implied_, n_values_of_, row_begin_, posting_begin_;
+  std::vector<int64_t> offset_, implied_, posting_begin_;
   std::vector<int32_t> features_;
-  std::vector<uint32_t> implied_beside_;
-  std::unique_ptr<uint32_t[]> positions_;
+  RowLists rows_;
+  int64_t n_values_ = 0;
+  // Of every 2^shift_ positions the feature that the first is of.
+  std::vector<int32_t> first_feature_;
+  int shift_ = 0;
   std::unique_ptr<uint8_t[]> postings_;
 };
 

@@ -16,8 +16,7 @@
 namespace bitgrove {
 namespace {
 
-constexpr int64_t PREFETCH_BEGIN = 32, PREFETCH_ROW = 16;
-constexpr int64_t VALUES_PER_LINE = 16;  // positions in a cache line
+constexpr int64_t PREFETCH_PLACE = 32, PREFETCH_LIST = 16;  // rows ahead
 // Work worth waking a thread for; values of a node for each bin that sharing it costs.
 constexpr int64_t VALUES_PER_THREAD = 1 << 15;
 constexpr int64_t VALUES_PER_BIN = 4;
@@ -39,21 +38,20 @@ bool has_few_values(const Build& build, const SparseBins& bins) {
          bins.n_bins();
 }
 
-// The rows [begin, end) of a source, with their integers: calls visit(value, positions) for each,
-// the value as a sum of Total.
+// The rows [begin, end) of a source, with their integers: calls visit(value, row) for each, the
+// value as a sum of Total.
 template <class Row, class Total, class Visit>
 void for_each_row(const HistogramSource& source, int64_t begin, int64_t end, Visit&& visit) {
-  const SparseBins& bins = *source.sparse;
+  const RowLists& lists = source.sparse->rows();
   const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
   const int32_t* rows = source.rows;
   const int64_t last = end - 1;
   for (int64_t i = begin; i < end; ++i) {
-    prefetch(bins.row_begin(rows[std::min(i + PREFETCH_BEGIN, last)]));
-    const int64_t row = rows[i], ahead = rows[std::min(i + PREFETCH_ROW, last)];
+    lists.prefetch_place(rows[std::min(i + PREFETCH_PLACE, last)]);
+    const int64_t row = rows[i], ahead = rows[std::min(i + PREFETCH_LIST, last)];
     prefetch(packed_rows + ahead);
-    const std::span<const uint32_t> coming = bins.row(ahead);
-    for (size_t k = 0; k < coming.size(); k += VALUES_PER_LINE) prefetch(coming.data() + k);
-    visit(convert<Total, Row>(packed_rows[row]), bins.row(row));
+    lists.prefetch_list(ahead);
+    visit(convert<Total, Row>(packed_rows[row]), row);
   }
 }
 
@@ -65,17 +63,18 @@ void move_rows(const HistogramSource& source, int64_t begin, int64_t end,
   using Sum = typename Total::Sum;
   const auto plus = [](Sum a, Sum b) { return In ? Total::add(a, b) : Total::subtract(a, b); };
   const auto minus = [](Sum a, Sum b) { return In ? Total::subtract(a, b) : Total::add(a, b); };
-  const uint32_t* implied = source.sparse->implied_beside();
+  const SparseBins& bins = *source.sparse;
   Sum all{};
-  for_each_row<Row, Total>(source, begin, end, [&](Sum value, std::span<const uint32_t> row) {
+  for_each_row<Row, Total>(source, begin, end, [&](Sum value, int64_t row) {
     all = Total::add(all, value);
-    for (const uint32_t position : row) {
+    bins.rows().for_each(row, [&](uint32_t position) {
+      Sum& implied = sums[bins.implied(bins.feature_at(position))];
       sums[position] = plus(sums[position], value);
-      sums[implied[position]] = minus(sums[implied[position]], value);
-    }
+      implied = minus(implied, value);
+    });
   });
-  for (const int32_t f : source.sparse->features()) {
-    Sum& sum = sums[source.sparse->implied(f)];
+  for (const int32_t f : bins.features()) {
+    Sum& sum = sums[bins.implied(f)];
     sum = plus(sum, all);
   }
 }
@@ -156,12 +155,11 @@ class Builder {
   template <class Row, class Total>
   void add_values(Part& part, typename Total::Sum* sums) const {
     typename Total::Sum all{};
-    for_each_row<Row, Total>(source_, part.begin, part.end,
-                             [&](auto value, std::span<const uint32_t> row) {
-                               all = Total::add(all, value);
-                               for (const uint32_t position : row)
-                                 sums[position] = Total::add(sums[position], value);
-                             });
+    for_each_row<Row, Total>(source_, part.begin, part.end, [&](auto value, int64_t row) {
+      all = Total::add(all, value);
+      bins_.rows().for_each(
+          row, [&](uint32_t position) { sums[position] = Total::add(sums[position], value); });
+    });
     part.added = {Total::grad(all), Total::hess(all)};
   }
 

@@ -12,21 +12,18 @@ void add_split(GrownSplits& splits, const FrontierNode& node, int64_t left_rows,
   const SplitInfo& split = node.split;
   const bool by_subset = split.bin == SUBSET;
   if (split.feature < 0 || split.feature >= cuts.n_features || split.bin < SUBSET ||
-      split.bin >= cuts.cut_offset[split.feature + 1] - cuts.cut_offset[split.feature])
+      split.bin >= cuts.n_value_bins(split.feature))
     throw std::invalid_argument("bitgrove core: split out of range");
   // Where training had no missing value, missing goes with the majority.
   const bool majority_left = 2 * left_rows >= node.all.both();
   splits.feature.push_back(split.feature);
   splits.bin.push_back(static_cast<uint8_t>(by_subset ? 0 : split.bin));
-  splits.threshold.push_back(
-      by_subset ? 0.0 : cuts.cut_values[cuts.cut_offset[split.feature] + split.bin]);
+  splits.threshold.push_back(by_subset ? 0.0 : cuts.cut_value(split.feature, split.bin));
   const bool default_left = cuts.has_missing[split.feature] ? split.default_left : majority_left;
   splits.default_left.push_back(default_left);
   BinSet left_bins = by_subset ? split.left_bins : BinSet{};
   // The missing bin, also where only other data has it.
-  if (by_subset && default_left)
-    left_bins.add(
-        static_cast<int>(cuts.cut_offset[split.feature + 1] - cuts.cut_offset[split.feature]));
+  if (by_subset && default_left) left_bins.add(static_cast<int>(cuts.n_value_bins(split.feature)));
   splits.left_bins.push_back(left_bins);
   splits.gain.push_back(split.gain);
   splits.rows.push_back(node.all.both());

@@ -2,19 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "tree/frontier.h"
 
 namespace bitgrove {
 
-// What a split needs to know of the features: the value it compares with, and whether training had
-// missing values.
+// What a split needs to know of the features: the values it may compare with, and whether training
+// had missing values.
 struct CutTables {
-  const double* cut_values;
-  const int64_t* cut_offset;
+  const double* edge_values;
+  const int64_t* edge_offset;
   const uint8_t* has_missing;
   int64_t n_features;
+
+  // Also the missing bin.
+  int64_t n_value_bins(int32_t feature) const {
+    return edge_offset[feature + 1] - edge_offset[feature] + 1;
+  }
+  // The edge behind a bin; behind the last: all values go left, missing right.
+  double cut_value(int32_t feature, int32_t bin) const {
+    const int64_t at = edge_offset[feature] + bin;
+    return at < edge_offset[feature + 1] ? edge_values[at]
+                                         : std::numeric_limits<double>::infinity();
+  }
 };
 
 // Splits in the order they were taken, one array per field; children >= 0 are splits, < 0 are

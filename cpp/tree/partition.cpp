@@ -287,7 +287,8 @@ class Movers {
     implied_left_ = left(static_cast<int>(bins_.implied(step.feature) - offset_));
     const int64_t n_rows = step.end - step.begin;
     // The lists of the node's rows, or all rows of the feature: whichever are fewer values.
-    by_rows_ = n_rows * (bins_.values_per_row()) < bins_.values_of(step.feature);
+    by_rows_ = !bins_.has_postings(step.feature) ||
+               n_rows * bins_.values_per_row() < bins_.posting_bytes(step.feature);
   }
 
   // What they are marked with, so that "at most split().bin" is left.
@@ -305,10 +306,10 @@ class Movers {
     const auto n_bins = static_cast<uint64_t>(bins_.offset(step_.feature + 1) - offset_);
     for (int64_t i = step_.begin; i < step_.end; ++i) {
       const int32_t row = source_.rows[i];
-      for (const uint32_t position : bins_.row(row)) {
+      bins_.rows().for_each(row, [&](uint32_t position) {
         const uint64_t bin = static_cast<uint64_t>(position) - static_cast<uint64_t>(offset_);
         if (bin < n_bins && left(static_cast<int>(bin)) != implied_left_) marks[row] = mark;
-      }
+      });
     }
   }
 

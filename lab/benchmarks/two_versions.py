@@ -31,7 +31,9 @@ from numpy.typing import NDArray
 
 Rows = tuple[NDArray[Any], NDArray[Any]]
 Params = dict[str, Any]
-_BINARY = {"objective": "binary", "gradient_bits": 3, "gradient_scale": "max"}
+# All said: versions may have other defaults.
+_BINARY = {"objective": "binary", "gradient_bits": 3, "gradient_scale": "max", "reg_lambda": 0.0,
+           "min_child_weight": 1e-3}  # fmt: skip
 
 
 @dataclass(frozen=True)

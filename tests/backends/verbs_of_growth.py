@@ -126,7 +126,7 @@ class Growing:
 
     def finish(self) -> dict[str, Any]:
         mapper = self.matrix.mapper
-        cuts = (mapper.cut_values, mapper.cut_offset, mapper.has_missing)
+        cuts = (mapper.edge_values, mapper.edge_offset, mapper.has_missing)
         fields: dict[str, Any] = self.frontier.finish(*cuts, 0.02)
         self.work.set_leaves(fields["leaf_begin"], fields["leaf_end"])
         return fields

@@ -95,8 +95,8 @@ def test_threshold_is_the_border_of_its_bin(
     neighbours = [math.nextafter(e, d) for e in mapper.edge_values for d in (-math.inf, math.inf)]
     x = np.array([v for v in column if not math.isnan(v)] + others + neighbours + ODD_VALUES)
     bins = bins_of(mapper, [x])[0]
-    thresholds = mapper.cut_values.tolist()
-    assert len(thresholds) == mapper.missing_bin[0] and thresholds[-1] == math.inf
+    thresholds = [*mapper.edge_values.tolist(), math.inf]
+    assert len(thresholds) == mapper.missing_bin[0]
     for b, threshold in enumerate(thresholds):
         np.testing.assert_array_equal(x <= threshold, bins <= b)
 
@@ -224,8 +224,6 @@ def test_a_constant_feature_has_one_bin(value: float) -> None:
     mapper = fit(x)
     assert len(mapper.edge_values) == 0 and mapper.missing_bin.tolist() == [1]
     assert set(bins_of(mapper, [x])[0].tolist()) == ({1} if math.isnan(value) else {0})
-    # A feature without edges still has a threshold: all values left.
-    assert mapper.cut_values.tolist() == [math.inf]
 
 
 def test_zeros_are_one_value() -> None:
@@ -309,8 +307,8 @@ def test_offsets_of_a_histogram() -> None:
     with_missing = mapper.with_missing(np.array([1, 0, 1], dtype=np.uint8))
     assert with_missing.bin_offset.tolist() == [0, 5, 6, 9]
     assert mapper.bin_offset.tolist() == [0, 4, 5, 7]  # a copy, not a change
-    assert mapper.cut_offset.tolist() == [0, 4, 5, 7]
-    assert mapper.cut_values.tolist() == [0.5, 1.5, 2.5, math.inf, math.inf, 0.5, math.inf]
+    assert mapper.edge_offset.tolist() == [0, 3, 3, 4]
+    assert mapper.edge_values.tolist() == [0.5, 1.5, 2.5, 0.5]
 
 
 @pytest.mark.parametrize("column", [np.arange(5), np.zeros(4)], ids=["integers", "short"])

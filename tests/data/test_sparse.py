@@ -104,6 +104,16 @@ def test_random_tables(both: Any, n_jobs: int, max_bin: int) -> None:
     assert (before != table).nnz == 0 or np.isnan(dense.astype(float)).any()  # X is left alone
 
 
+def test_duplicates_are_summed_in_their_own_type() -> None:
+    """As SciPy does: int8 wraps around. Found by test_random_tables."""
+    stored = np.full(60, 3, dtype=np.int8)
+    table = sparse.csr_array((stored, np.zeros(60, np.int32), [0, 50, 55, 60]), (3, 2))
+    assert table.toarray()[0, 0] == 150 - 256
+    params = {**PARAMS, "min_child_samples": 1}
+    found = bg.train(params, bg.Dataset(table, [0.0, 1.0, 2.0]))
+    assert found == bg.train(params, bg.Dataset(table.toarray(), [0.0, 1.0, 2.0]))
+
+
 @pytest.mark.parametrize("simd", ["scalar", "avx2"])
 def test_other_instructions(simd: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X = rows_of(seed=3)
@@ -122,6 +132,43 @@ def test_bins_of_a_sample_and_wide_trees() -> None:
     expected = bg.train(params, bg.Dataset(X, y)).to_bytes()
     assert bg.train(params, bg.Dataset(sparse.csr_array(X), y)).to_bytes() == expected
     assert bg.train(params, bg.Dataset(sparse.csc_array(X), y)).to_bytes() == expected
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array"])
+def test_features_of_few_rows(kind: str) -> None:
+    """Values in fewer than one row of 1024, which decide; more rows than one block has."""
+    rng = np.random.default_rng(12)
+    X = np.where(rng.random((20_000, 5)) < 0.05, rng.normal(size=(20_000, 5)).round(1), 0.0)
+    X[rng.permutation(20_000)[:15], 1] = [3.0, 4.0, np.nan] * 5
+    X[:, 3] = 0.0
+    X[[7, 4000, 16_500, 19_999], 3] = 1.0
+    y = X[:, 0] + 50.0 * (X[:, 3] > 0) + 20.0 * np.isnan(X[:, 1]) - 9.0 * (X[:, 1] == 3.0)
+    params = {**PARAMS, "num_leaves": 12, "min_child_samples": 1, "n_jobs": 2}
+    expected = bg.train(params, bg.Dataset(X, y))
+    assert {1, 3} <= {int(f) for tree in expected.trees for f in tree.feature}
+    found = bg.train(params, bg.Dataset(getattr(sparse, kind)(X), y))
+    assert found.to_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array"])
+def test_rows_of_values_far_apart(kind: str) -> None:
+    """More than 2^16 bins lie between the values of a row: their gaps take several numbers."""
+    rng = np.random.default_rng(13)
+    rows = np.concatenate([np.arange(40), rng.integers(0, 40, 75_000), np.arange(40)])
+    columns = np.concatenate([np.zeros(40, int), np.arange(5, 75_005), np.full(40, 75_009)])
+    values = rng.choice([1.0, 2.0], len(rows))
+    values[:40], values[-40:] = np.arange(40) % 2, np.arange(40) % 3
+    alone = rows[40:-40] < 20  # the other rows have two values, at both ends
+    kept = np.concatenate([np.ones(40, bool), alone, np.ones(40, bool)])
+    where = (rows[kept], columns[kept])
+    table = getattr(sparse, kind)(sparse.coo_array((values[kept], where), shape=(40, 75_010)))
+    y = (np.arange(40) % 2) + 0.1 * (np.arange(40) % 3)
+    params = {**PARAMS, "n_estimators": 2, "n_jobs": 2}
+    expected = bg.train(params, bg.Dataset(table.toarray(), y))
+    assert expected.trees[0].feature[0] == 0
+    found = bg.train(params, bg.Dataset(table, y))
+    assert found.to_bytes() == expected.to_bytes()
+    np.testing.assert_array_equal(found.predict(table), expected.predict(table.toarray()))
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3])
@@ -249,12 +296,17 @@ def test_bad_tables() -> None:
 
 
 def test_indices_that_were_changed_are_an_error() -> None:
-    X = sparse.csr_array(rows_of(50, 4))
+    X = sparse.csr_array(rows_of(50, 4, 0.9))
     data = bg.Dataset(X, np.arange(50.0))
     X.indices[3] = 1000
     with pytest.raises(ValueError, match="index of a sparse table is out of range"):
         bg.train(PARAMS, data)
-    X.indices[3], X.indptr[2] = 0, 10_000
+    X.indices[3] = 0
+    X.indices[:2] = [1, 0]  # of one row
+    assert X.indptr[1] >= 2
+    with pytest.raises(ValueError, match="indices of a sparse table are not sorted"):
+        bg.train(PARAMS, data)
+    X.indices[:2], X.indptr[2] = [0, 1], 10_000
     with pytest.raises(ValueError, match="pointers of a sparse table"):
         bg.train(PARAMS, data)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,11 @@ import pytest
 
 import bitgrove as bg
 from bitgrove.data import tables
-from bitgrove.errors import DataError, HostMemoryError, ModelFormatError, ParameterError
-from bitgrove.machine import memory
+from bitgrove.errors import DataError, ModelFormatError, ParameterError
 from bitgrove.model import file as model_file
+from bitgrove.model import tree
 from bitgrove.objectives import Multiclass
 from bitgrove.params import resolve
-from bitgrove.training import guards
 
 X = np.arange(40.0).reshape(20, 2)
 Y = np.arange(20) % 2
@@ -79,49 +77,11 @@ def test_one_query_of_all_rows_and_one_of_each() -> None:
         bg.Dataset(X, Y, group=[2**62, 2**62])
 
 
-def test_memory_that_is_not_there_is_said_before_it_is_taken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    needed = 20 * (3 * 12 + 2)  # rows x (outputs x (score, gradient) + bins)
-    params = {**FEW, "objective": "multiclass", "num_class": 3}
-    monkeypatch.setattr(guards, "free_memory", lambda: needed)
-    bg.train(params, bg.Dataset(X, np.arange(20) % 3))
-    monkeypatch.setattr(guards, "free_memory", lambda: needed - 1)
-    with pytest.raises(HostMemoryError, match="20 rows of 2 features with 3 outputs need at least"):
-        bg.train(params, bg.Dataset(X, np.arange(20) % 3))
-    with pytest.raises(MemoryError):
-        bg.BitGroveClassifier(n_estimators=1).fit(X, np.arange(20) % 3)
-    monkeypatch.setattr(guards, "free_memory", lambda: None)  # nobody says
-    bg.train(params, bg.Dataset(X, np.arange(20) % 3))
-
-
 def test_classes() -> None:
     params = {**FEW, "objective": "multiclass"}
     with pytest.raises(ParameterError, match="num_class=65537: at most 65536 are possible"):
         bg.train({**params, "num_class": 65_537}, bg.Dataset(X, Y))
     Multiclass(num_class=65_536).check_settings()
-
-
-def test_memory_of_machine_and_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path / "cgroup")
-    assert memory.free_memory() is None
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "cgroup" / "memory").mkdir(parents=True)
-    (tmp_path / "proc" / "meminfo").write_text(
-        "MemTotal: 9 kB\nMemAvailable: 7 kB\nSwapFree: 1 kB\n"
-    )
-    assert memory.free_memory() == 8 * 1024
-    old = tmp_path / "cgroup" / "memory"
-    (old / "memory.limit_in_bytes").write_text("6000\n")
-    (old / "memory.usage_in_bytes").write_text("5000\n")
-    (old / "memory.stat").write_text("total_inactive_file 300\n")
-    assert memory.free_memory() == 1300
-    (tmp_path / "cgroup" / "memory.max").write_text("max\n")
-    (tmp_path / "cgroup" / "memory.current").write_text("100\n")
-    assert memory.free_memory() == 1300  # no limit there
-    (tmp_path / "cgroup" / "memory.max").write_text("200\n")
-    assert memory.free_memory() == 100
 
 
 def test_the_header_of_a_model_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,3 +93,30 @@ def test_the_header_of_a_model_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_file, "MAX_HEADER_BYTES", size - 1)
     with pytest.raises(ModelFormatError, match="header"):
         bg.Model.from_bytes(data)
+
+
+def test_nodes_of_one_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = bg.train({**FEW, "n_estimators": 3}, bg.Dataset(X, Y))
+    n_nodes, data = sum(2 * t.n_splits + 1 for t in model.trees), model.to_bytes()
+    assert tree.MAX_NODES == 2**31 - 1
+    monkeypatch.setattr(tree, "MAX_NODES", n_nodes)
+    assert np.array_equal(bg.Model.from_bytes(data).predict(X), model.predict(X))
+    monkeypatch.setattr(tree, "MAX_NODES", n_nodes - 1)
+    with pytest.raises(DataError, match=f"the trees have {n_nodes} nodes; at most {n_nodes - 1}"):
+        bg.Model.from_bytes(data).predict(X)
+
+
+@pytest.mark.parametrize("n_levels", [255, 256])
+def test_levels_of_a_category(n_levels: int) -> None:
+    """At the limit each level has a bin of its own, past it they become a statistic."""
+    levels = np.arange(4 * n_levels) % n_levels
+    params = {**FEW, "objective": "regression", "max_cat_levels": 255, "max_bin": 255}
+    data = bg.Dataset(levels[:, None], levels % 7, categorical_feature=[0])
+    model = bg.train({**params, "cat_smooth": 0, "min_data_per_group": 1, "cat_l2": 0}, data)
+    assert model.encoder is not None
+    assert model.encoder.n_levels == ({0: 255} if n_levels == 255 else {})
+    assert [*model.encoder.statistics] == ([] if n_levels == 255 else [0])
+    assert bg.Model.from_bytes(model.to_bytes()).predict(levels[:, None]).tobytes() == (
+        model.predict(levels[:, None]).tobytes()
+    )
+    assert any(t.n_splits for t in model.trees)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bitgrove.data.binning import BinMapper
     from bitgrove.data.sampling import KeepRule, Sample
     from bitgrove.distributed.comm import Comm
+    from bitgrove.machine.memory import Room
     from bitgrove.model.tree import Tree
     from bitgrove.objectives import Objective
     from bitgrove.objectives.metrics import EvalSet
@@ -134,7 +135,7 @@ class Frontier(Protocol):
         """The RowCounts gone left, on this rank and on all."""
 
     def finish(
-        self, cut_values: F64, cut_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
+        self, edge_values: F64, edge_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
     ) -> dict[str, Any]:
         """The fields of the GrownTree."""
 
@@ -305,10 +306,14 @@ class Backend(Protocol):
     name: str
     pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
     leaves_host_idle: bool  # while trees grow, the host's cores have little to do
+    shares_bytes: bool  # features of few bins share bytes of its tiles
 
     @property
     def frontier(self) -> Callable[..., Frontier]:
         """The class that keeps the books of a growing tree."""
+
+    def room(self) -> Room:
+        """Memory that is free where its arrays lie."""
 
     def send_columns(self, columns: Sequence[Any]) -> Sequence[Any]:
         """The columns where the next two verbs read them best: on a device, if they fit there."""

@@ -33,9 +33,10 @@ from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.data.sparse.bins import bin_sparse
-from bitgrove.data.sparse.tables import table_of
+from bitgrove.data.sparse.tables import SparseColumns
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
+from bitgrove.machine.memory import Room, host_room
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.tree import Tree
@@ -105,6 +106,7 @@ class CpuBackend:
 
     name = "cpu"
     leaves_host_idle = False
+    shares_bytes = True
     pool_mb = 1024
     frontier = CoreFrontier
 
@@ -121,6 +123,9 @@ class CpuBackend:
             kept = self._buffers[name] = np.empty(shape, dtype=dtype)
         return kept
 
+    def room(self) -> Room:
+        return host_room()
+
     def send_columns(self, columns: Sequence[Array]) -> Sequence[Array]:
         return columns
 
@@ -131,7 +136,7 @@ class CpuBackend:
 
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> CpuMatrix:
         n_rows = len(columns[0])
-        if table_of(columns) is not None:
+        if isinstance(columns, SparseColumns):
             b = bin_sparse(columns, mapper, self.n_threads)
             how = (b.missing, b.columns, b.column_of, self.n_threads, b.lists)
             return CpuMatrix(n_rows, mapper, *how)
@@ -234,6 +239,8 @@ class CpuBackend:
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])
         slot_bytes = -(-n_bins * half_bits // 4 // _CACHE_LINE) * _CACHE_LINE
+        if matrix.lists is not None:
+            _core.give_back_heap()  # what wide tables needed until here
         storage = _aligned_bytes(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
         return CpuPool(matrix, n_slots, half_bits, self.packed, self.n_threads, storage)
 

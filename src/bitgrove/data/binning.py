@@ -21,8 +21,8 @@ from bitgrove import _core
 from bitgrove.arithmetic.exact_math import hash_key
 from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.data.sparse.edges import sparse_edges
-from bitgrove.data.sparse.tables import SparseColumn, table_of
+from bitgrove.data.sparse.edges import NO_TABLE_EDGES, TableEdges, sparse_edges
+from bitgrove.data.sparse.tables import SparseColumns, not_sparse
 from bitgrove.distributed.comm import Comm, feature_block
 from bitgrove.errors import BitgroveWarning, DataError
 from bitgrove.machine.threads import resolve_threads
@@ -36,7 +36,7 @@ Rows = NDArray[np.int32]
 # Of a backend: the edges of each column, from all rows (None) or the listed ones.
 FindEdges = Callable[[Sequence[Any], Rows | None, int], list[F64]]
 _SAMPLE_PURPOSE = 1
-_CHUNK_BYTES = 64 << 20  # of a rank's sample that travel in one message
+CHUNK_BYTES = 64 << 20  # of a rank's sample that travel in one message
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,19 +72,6 @@ class BinMapper:
         """Where each feature's bins start in a histogram."""
         sizes = self.missing_bin + self.has_missing
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-    @cached_property
-    def cut_values(self) -> F64:
-        """What a split at a bin compares with, bin after bin: the bin's edge.
-
-        +inf for the last bin of a feature: all values go left, missing right.
-        """
-        return np.insert(self.edge_values, self.edge_offset[1:], np.inf)
-
-    @cached_property
-    def cut_offset(self) -> I64:
-        """Where each feature's cut values start."""
-        return self.edge_offset + np.arange(len(self.edge_offset))
 
     def edges_of(self, feature: int) -> F64:
         return self.edge_values[self.edge_offset[feature] : self.edge_offset[feature + 1]]
@@ -135,14 +122,14 @@ class Known(NamedTuple):
     n_levels: Mapping[int, int] = MappingProxyType({})
     edges: Mapping[int, F64] = MappingProxyType({})
 
-    def mapper(self, found: Mapping[int, F64]) -> BinMapper:
+    def mapper(self, found: Mapping[int, F64], of_table: TableEdges = NO_TABLE_EDGES) -> BinMapper:
         """With the edges that were found for all other columns."""
         by_feature = {**self.edges, **found}
         by_feature |= {f: np.arange(0.5, n - 1) for f, n in self.n_levels.items()}
-        edges = [by_feature[f] for f in range(len(by_feature))]
-        offset = np.concatenate([[0], np.cumsum([len(e) for e in edges])]).astype(np.int64)
-        no_missing = np.zeros(len(edges), dtype=np.uint8)
-        return BinMapper(np.concatenate(edges), offset, no_missing, frozenset(self.n_levels))
+        counts, edges = of_table.among(by_feature)
+        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        no_missing = np.zeros(len(counts), dtype=np.uint8)
+        return BinMapper(edges, offset, no_missing, frozenset(self.n_levels))
 
 
 def sample_key(seed: int) -> int:
@@ -168,15 +155,14 @@ def fit_edges(
     n_total = int(comm.allreduce_sum(np.array([len(columns[0])], dtype=np.int64))[0])
     limit = sample_limit(params.bin_sample_rows, n_total)
     rows = None if limit is None else _sampled(runs, sample_key(params.random_state), limit)
-    unknown = [f for f in range(len(columns)) if f not in known.n_levels and f not in known.edges]
-    dense = [f for f in unknown if not isinstance(columns[f], SparseColumn)]
+    dense = [f for f in not_sparse(columns) if f not in known.n_levels and f not in known.edges]
     found = shared_edges([columns[f] for f in dense], rows, find_edges, params.max_bin, comm)
-    edges = dict(zip(dense, found, strict=True))
-    if (table := table_of(columns)) is not None:
+    of_table = NO_TABLE_EDGES
+    if isinstance(columns, SparseColumns):
         how = (params.max_bin, resolve_threads(params.n_jobs), comm)
-        of_table = sparse_edges(table, rows, *how)
-        edges |= {f: of_table[columns[f].index] for f in unknown if f not in edges}
-    return known.mapper(edges)
+        edges = sparse_edges(columns.table, rows, *how)
+        of_table = TableEdges(columns.sparse, edges.take(columns.column_of[columns.sparse]))
+    return known.mapper(dict(zip(dense, found, strict=True)), of_table)
 
 
 def _sampled(runs: RowRuns, key: int, limit: int) -> Rows:
@@ -199,7 +185,7 @@ def shared_edges(
     sample = [
         on_host(take_rows(column, slice(None) if rows is None else rows)) for column in columns
     ]
-    chunk = max(1, _CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size
+    chunk = max(1, CHUNK_BYTES // (8 * max(1, len(sample[0])))) * comm.size
     chunk = int(-comm.allreduce_max(np.array([-chunk]))[0])  # the smallest: the same on all ranks
     for start in range(0, len(sample), chunk):
         part = sample[start : start + chunk]

@@ -25,8 +25,10 @@ from bitgrove.data.given_values import (
 from bitgrove.data.levels import Codes, Levels, missing_code, recoded, union
 from bitgrove.data.sparse.tables import (
     SparseColumn,
+    changed_columns,
     dense_columns,
     join_columns,
+    not_sparse,
     table_of,
     take_columns,
 )
@@ -265,16 +267,15 @@ class Dataset:
     def as_columns(self) -> Columns:
         """What tables.to_columns makes of a Dataset."""
         self.require_values("prediction")
-        return Columns(
-            [on_host(column) for column in self.columns], self.feature_names, self.levels
-        )
+        here = {f: on_host(self.columns[f]) for f in not_sparse(self.columns)}
+        return Columns(changed_columns(self.columns, here), self.feature_names, self.levels)
 
     def require_values(self, what: str) -> None:
         """DataError if the values are not in memory."""
 
     def kind_of_rows(self) -> str:
         """In which form the rows are there, for other ranks to compare."""
-        n_sparse = sum(isinstance(column, SparseColumn) for column in self.columns)
+        n_sparse = len(self.columns) - len(not_sparse(self.columns))
         return "rows in memory" + (f", {n_sparse} columns of them sparse" if n_sparse else "")
 
     def fingerprint(self, runs: RowRuns, comm: Comm, n_threads: int) -> str:
@@ -307,7 +308,7 @@ class Dataset:
         table = table._replace(values=list(dense_columns(table.values)))
         return BinnedDataset(as_bins(table, edges, n_jobs), edges)
 
-    def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
+    def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> Sequence[Column]:
         """The columns that a model's trees see, as values or as the bins of a training set."""
         return encoder.encode(self.columns, self.levels, self.feature_names)
 
@@ -334,21 +335,22 @@ class Dataset:
         """The same rows, categories as the codes of these levels; others become missing."""
         if all(self.levels.get(f) is wanted for f, wanted in levels.items()):
             return self
-        columns = list(self.columns)
+        new: dict[int, Column] = {}
         for f, wanted in levels.items():
             here = self.levels.get(f)
             if here is not None and here is not wanted:
                 new_code = wanted.find(self.feature_names[f], here)
-                codes = _recoded(on_host(columns[f]), new_code, len(wanted))
-                columns[f] = beside(codes, columns[f])
+                codes = _recoded(on_host(self.columns[f]), new_code, len(wanted))
+                new[f] = beside(codes, self.columns[f])
         other = copy(self)
-        other.columns, other.levels, other.binned = columns, dict(levels), {}
+        other.columns = changed_columns(self.columns, new)
+        other.levels, other.binned = dict(levels), {}
         return other
 
     def _taken(self, rows: NDArray[Any]) -> Dataset:
         return self._with_rows(take_columns(self.columns, rows))
 
-    def _with_rows(self, columns: list[Column]) -> Dataset:
+    def _with_rows(self, columns: Sequence[Column]) -> Dataset:
         """The same features with other rows, whose label, weight, ... the caller sets."""
         other = copy(self)
         other.columns, other.binned = columns, {}

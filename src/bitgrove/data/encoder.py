@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bitgrove.data.device_tables import beside, is_on_gpu, on_host
 from bitgrove.data.levels import Levels, read_levels, recoded
+from bitgrove.data.sparse.tables import changed_columns
 from bitgrove.data.statistics import Statistics
 from bitgrove.errors import DataError
 from bitgrove.machine.gpu import import_cupy
@@ -49,13 +50,14 @@ class Encoder:
 
     def encode(
         self, columns: Sequence[Column], levels: Mapping[int, Levels], names: Sequence[str]
-    ) -> list[Column]:
+    ) -> Sequence[Column]:
         """The columns of a table whose categories are codes of the table's own levels."""
         for f in sorted(f for f in levels if f not in self.levels and len(levels[f])):
             raise DataError(
                 f"column {names[f]!r} holds text or categories, but it was a number in training"
             )
-        encoded, more = list(columns), []
+        encoded: dict[int, Column] = {}
+        more: list[Column] = []
         for f, known in sorted(self.levels.items()):
             codes, own = columns[f], levels.get(f)
             if own is None:  # a category only by its values: numbers
@@ -69,7 +71,7 @@ class Encoder:
             else:
                 found_codes = recoded(on_host(codes), new_code, np.float32, np.nan)
                 encoded[f] = beside(found_codes, columns[f])
-        return encoded + more
+        return changed_columns(columns, encoded, more)
 
     def table(self, columns: Sequence[Column]) -> Any:
         """Columns side by side, row-major, where they are."""

@@ -14,7 +14,7 @@ import numpy as np
 from bitgrove.data.categories import CategoryChoice
 from bitgrove.data.device_tables import device_table, is_on_gpu
 from bitgrove.data.encoder import Encoder
-from bitgrove.data.sparse.tables import SparseTable, is_sparse, rows_of, table_of
+from bitgrove.data.sparse.tables import SparseColumns, SparseTable, is_sparse, rows_of
 from bitgrove.data.tables import (
     collected,
     column_names,
@@ -69,7 +69,7 @@ def _encoded(X: Any, feature_names: list[str], encoder: Encoder) -> Any:
     if len(columns) != n_features:
         raise DataError(f"X has {len(columns)} features, but the model expects {n_features}")
     encoded = encoder.encode(columns, levels, feature_names)
-    return encoder.table(encoded) if table_of(encoded) is None else rows_of(encoded)
+    return rows_of(encoded) if isinstance(encoded, SparseColumns) else encoder.table(encoded)
 
 
 def _width(X: Any, otherwise: int) -> int:

@@ -19,11 +19,13 @@ from bitgrove.data.device_tables import beside, device_table, is_on_gpu, on_host
 from bitgrove.data.given_values import as_array, as_numbers
 from bitgrove.data.levels import Coded, Levels, is_category_type, read_levels
 from bitgrove.data.sparse.tables import (
-    SparseColumn,
     SparseTable,
+    changed_columns,
     dense_column,
     is_sparse,
+    not_sparse,
     sparse_series,
+    summed,
 )
 from bitgrove.errors import DataError, DataTypeError, Problems
 
@@ -57,7 +59,7 @@ def column_names(X: Any) -> list[str] | None:
 class Columns(NamedTuple):
     """The columns of a table as float32 or float64; of a category the codes of its own levels."""
 
-    values: list[Column]
+    values: Sequence[Column]
     names: list[str] | None
     levels: dict[int, Levels]
 
@@ -78,24 +80,22 @@ def to_columns(
     if len(series) > MAX_FEATURES:
         raise DataError(f"X has {len(series)} features; at most {MAX_FEATURES} are allowed")
     listed = choice.positions(called, len(series))
-    columns: list[Any] = []
+    read: dict[int, Any] = {}
     levels: dict[int, Levels] = {}
     problems = Problems()
-    for f, column in enumerate(series):
-        if isinstance(column, SparseColumn) and f not in listed:
-            columns.append(column)
-            continue
-        own = called if names is None else names
+    for f in sorted({*not_sparse(series), *listed}):
+        column, own = series[f], called if names is None else names
         name = own[f] if own is not None and f < len(own) else f"f{f}"
         by_type = choice.by_type and names is not None and is_category_type(column)
         with problems.collect():
             if f in listed or by_type:
                 coded = read_levels(name, on_host(dense_column(column)))
                 levels[f] = coded.levels
-                columns.append(beside(_float_codes(coded), column))
+                read[f] = beside(_float_codes(coded), column)
             else:
-                columns.append(column if _is_ready(column, names) else _numeric(name, column))
+                read[f] = column if _is_ready(column, names) else _numeric(name, column)
     problems.report()
+    columns = changed_columns(series, read)
     if len(columns[0]) > MAX_ROWS:
         raise DataError(f"X has {len(columns[0])} rows; at most {MAX_ROWS} are allowed per shard")
     return Columns(columns, names, levels)
@@ -116,7 +116,7 @@ def _float_codes(coded: Coded) -> Column:
     return codes
 
 
-def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> list[Any]:
+def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> Sequence[Any]:
     """The columns as they are in frames, as numbers in arrays. With categories, arrays of objects
     are left as they are: each column is read on its own."""
     if is_on_gpu(X):
@@ -136,7 +136,7 @@ def sparse_rows(X: Any) -> SparseTable:
     return table if table.by_rows else SparseTable(table.matrix.tocsr())
 
 
-def _array_columns(given: Any) -> list[Column]:
+def _array_columns(given: Any) -> Sequence[Column]:
     table = _checked_array(given)
     if is_sparse(table):
         return SparseTable.of(table).columns()
@@ -148,8 +148,11 @@ def _checked_array(table: Any) -> Any:
     """Of float32 or float64, sparse or not."""
     from sklearn.utils.validation import check_array  # importing it takes longer than all else
 
+    table = as_numbers("X", table)
+    if is_sparse(table) and table.ndim == 2:
+        table = summed(table)  # before it is of another type
     return check_array(
-        as_numbers("X", table),
+        table,
         accept_sparse=["csr", "csc"],
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,

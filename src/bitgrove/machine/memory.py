@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+from bitgrove.errors import HostMemoryError, TrainingError
 
 try:
     import resource
@@ -10,18 +15,35 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
-# Of cgroups, version 2 and 1: limit, usage, and what of the usage the system can take back.
-_CGROUP_FILES = (
-    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat",
-     "total_inactive_file"),
-)  # fmt: skip
+
+
+class Room(NamedTuple):
+    """Memory that is free, in bytes; None where nobody says.
+
+    own: for this process alone. shared: for all processes of the same place together. error: what
+    is raised where there is too little.
+    """
+
+    own: int | None
+    shared: int | None
+    place: str
+    error: type[TrainingError] = HostMemoryError
+
+    @property
+    def free(self) -> int | None:
+        return min((n for n in (self.own, self.shared) if n is not None), default=None)
+
+
+def host_room() -> Room:
+    """What ulimit leaves to this process, and machine and container to all."""
+    shared = [found for found in (_of_machine(), _of_container()) if found is not None]
+    boot = _first_word(_PROC / "sys" / "kernel" / "random" / "boot_id") or ""
+    return Room(_of_ulimit(), min(shared, default=None), f"{platform.node()} {boot}")
 
 
 def free_memory() -> int | None:
     """The least of what machine, container and ulimit leave, in bytes; None where none says."""
-    known = [found for found in (_of_machine(), _of_container(), _of_ulimit()) if found is not None]
-    return min(known, default=None)
+    return host_room().free
 
 
 def _of_machine() -> int | None:
@@ -30,12 +52,46 @@ def _of_machine() -> int | None:
     return None if available is None else 1024 * (available + facts.get("SwapFree:", 0))
 
 
+class _Group(NamedTuple):
+    """A control group's files: limit, usage, and what of the usage the system can take back."""
+
+    folder: Path
+    limit: str
+    usage: str
+    idle: str
+
+    def free(self) -> int | None:
+        most, used = _number(self.folder / self.limit), _number(self.folder / self.usage)
+        if most is None or used is None:
+            return None
+        return max(0, most - used + _facts(self.folder / "memory.stat").get(self.idle, 0))
+
+
 def _of_container() -> int | None:
-    for limit, usage, stat, idle in _CGROUP_FILES:
-        most, used = _number(_CGROUP / limit), _number(_CGROUP / usage)
-        if most is not None and used is not None:
-            return max(0, most - used + _facts(_CGROUP / stat).get(idle, 0))
-    return None
+    """The least of the limits of this process's control groups and of those above them."""
+    found = [free for group in _groups() if (free := group.free()) is not None]
+    return min(found, default=None)
+
+
+def _groups() -> Iterator[_Group]:
+    """Of version 1 and 2. In a container the file may name a path that only the host has."""
+    try:
+        lines = (_PROC / "self" / "cgroup").read_text().splitlines()
+    except (OSError, ValueError):
+        lines = []
+    for line in ["0::/", "0:memory:/", *lines]:
+        _, _, rest = line.partition(":")
+        kinds, _, path = rest.partition(":")
+        if kinds == "":
+            root, files = _CGROUP, ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in kinds.split(","):
+            root = _CGROUP / "memory"
+            files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for n in range(len(parts) + 1):
+            yield _Group(root.joinpath(*parts[:n]), *files)
 
 
 def _of_ulimit() -> int | None:
@@ -56,10 +112,14 @@ def _facts(path: Path) -> dict[str, int]:
     return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
 
 
-def _number(path: Path) -> int | None:
-    """The first word of a file, if it is a number ("max" is none)."""
+def _first_word(path: Path) -> str | None:
     try:
-        word = path.read_text().split()[0]
+        return path.read_text().split()[0]
     except (OSError, ValueError, IndexError):
         return None
-    return int(word) if word.isdigit() else None
+
+
+def _number(path: Path) -> int | None:
+    """The first word of a file, if it is a number ("max" is none)."""
+    word = _first_word(path)
+    return int(word) if word is not None and word.isdigit() else None

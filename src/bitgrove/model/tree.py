@@ -14,8 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
+from bitgrove.errors import DataError
 from bitgrove.kernels.plans import BINNED_SPLIT, Records, records
 from bitgrove.machine.simd import simd_level
+
+MAX_NODES = 2**31 - 1  # of a forest: they are numbered by int32
 
 
 def no_sets() -> NDArray[np.uint64]:
@@ -100,6 +103,9 @@ def make_forest(trees: Sequence[Tree], n_features: int, simd: int | None = None)
     leaf_offset = np.zeros(len(trees) + 1, dtype=np.int64)
     np.cumsum([tree.n_splits for tree in trees], out=split_offset[1:])
     np.cumsum([tree.n_leaves for tree in trees], out=leaf_offset[1:])
+    n_nodes = int(split_offset[-1] + leaf_offset[-1])
+    if n_nodes > MAX_NODES:
+        raise DataError(f"the trees have {n_nodes} nodes; at most {MAX_NODES} can predict together")
     return _core.make_forest(
         split_offset=split_offset,
         leaf_offset=leaf_offset,

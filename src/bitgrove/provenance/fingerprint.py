@@ -22,7 +22,7 @@ from bitgrove import _core
 from bitgrove.data.device_tables import on_host, take_rows
 from bitgrove.data.levels import Levels
 from bitgrove.data.row_ids import RowRuns
-from bitgrove.data.sparse.tables import SparseTable, row_parts, table_of
+from bitgrove.data.sparse.tables import SparseColumns, SparseTable, row_parts
 from bitgrove.distributed.comm import Comm
 from bitgrove.machine.threads import map_in_threads
 
@@ -212,7 +212,7 @@ def table_fingerprint(
 
 def _host_parts(columns: Sequence[Any], begin: int, end: int) -> Iterator[tuple[int, Part]]:
     """The rows in parts that are on the host: all at once if they are there already."""
-    if table_of(columns) is not None:
+    if isinstance(columns, SparseColumns):
         yield from row_parts(columns, begin, end)
         return
     step = max(1, end - begin) if isinstance(columns[0], np.ndarray) else _SENT_ROWS

@@ -31,6 +31,7 @@ from bitgrove.backends.base import (
     TreeWork,
     make_targets,
 )
+from bitgrove.backends.room import Needs, share_room
 from bitgrove.constraints.given import feature_rules
 from bitgrove.data.binning import Known, fit_edges
 from bitgrove.data.dataset import Dataset
@@ -54,12 +55,13 @@ from bitgrove.training.encoding import (
     Seen,
     fit_encoder,
     known_columns,
+    many_levels,
     shared_bins,
     with_agreed_levels,
 )
 from bitgrove.training.grower import Grower, TreeSample
-from bitgrove.training.guards import Guards, check_memory, check_savable
-from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan, default_pool_mb
+from bitgrove.training.guards import Guards, check_savable
+from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import quantize
 from bitgrove.training.refit import (
     finish_tree,
@@ -118,6 +120,7 @@ class Booster:
         train_set: Dataset,
         comm: Comm,
         init_model: Model | PathLike | None = None,
+        valid_sets: Sequence[Dataset] = (),
     ) -> None:
         self.params, self.comm, self.info = params, comm, TrainInfo()
         if not isinstance(train_set, Dataset):
@@ -132,10 +135,10 @@ class Booster:
         device = choose_device(params.device, dataset, self.objective)
         self.backend: Backend = make_backend(replace(params, device=device))
         self.info.device = self.backend.name
-        check_memory(dataset, self.objective.n_outputs, self.backend.name)
-        # The smallest pool of all ranks: ranks with different pools would plan different messages.
-        pool_mb = params.histogram_pool_mb or default_pool_mb(self.backend, dataset)
-        self.pool_mb = -int(comm.allreduce_max(np.array([-pool_mb]))[0])
+        n_statistics = len(many_levels(dataset, params))
+        valid = [other for other in valid_sets if other is not train_set]
+        needs = Needs(dataset, valid, self.objective.n_outputs, n_statistics, params, comm.size)
+        self.pool_mb = share_room(self.backend, needs, comm)
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from bitgrove.data.device_tables import beside, on_host
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.levels import Levels, union, whole_codes
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.sparse.tables import changed_columns
 from bitgrove.data.statistics import Blocks, FirstGradients, fit_statistics
 from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError, everywhere
@@ -83,7 +84,7 @@ def fit_encoder(
     first_gradients: Callable[[], FirstGradients] | None,
     runs: RowRuns,
     comm: Comm,
-) -> tuple[Encoder | None, list[Any]]:
+) -> tuple[Encoder | None, Sequence[Any]]:
     """The Encoder (None without categories) and the columns that this rank's rows are binned from.
 
     Categories of many levels become statistics of the first gradients.
@@ -108,8 +109,9 @@ class Seen(NamedTuple):
 
 def _with_statistics(
     dataset: Dataset, many: Iterable[int], seen: Seen
-) -> tuple[Encoder, list[Any]]:
-    columns, more, statistics = list(dataset.columns), [], {}
+) -> tuple[Encoder, Sequence[Any]]:
+    columns: dict[int, Any] = {}
+    more, statistics = [], {}
     gradients, blocks = seen.gradients(), Blocks.of(seen.runs, seen.seed, seen.comm)
     for f in many:
         codes = dataset.columns[f]
@@ -117,10 +119,11 @@ def _with_statistics(
         statistics[f] = fitted[0]
         columns[f], *others = [beside(column, codes) for column in fitted[1]]
         more += others
-    return Encoder(dataset.n_features, dataset.levels, statistics), columns + more
+    encoder = Encoder(dataset.n_features, dataset.levels, statistics)
+    return encoder, changed_columns(dataset.columns, columns, more)
 
 
-def known_columns(encoder: Encoder, dataset: Dataset, seen: Seen) -> list[Any]:
+def known_columns(encoder: Encoder, dataset: Dataset, seen: Seen) -> Sequence[Any]:
     """The columns that rows are binned from by the Encoder of a model that training goes on from.
 
     Levels that it does not know are as in prediction. If the rows are those that its statistics

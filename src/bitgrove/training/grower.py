@@ -100,7 +100,7 @@ class Grower:
         work = self.backend.start_tree(self._pool_for(widths, n_total), inputs)
         frontier = self._start_frontier(work, quantized, widths, more)
         work.grow(frontier, self.params.frontier_alpha, mapper.missing_bin, self.exchange)
-        cuts = (mapper.cut_values, mapper.cut_offset, mapper.has_missing)
+        cuts = (mapper.edge_values, mapper.edge_offset, mapper.has_missing)
         grown = GrownTree(**frontier.finish(*cuts, quantized.hess_scale))
         work.set_leaves(grown.leaf_begin, grown.leaf_end)
         return grown, work

@@ -1,4 +1,4 @@
-"""Guards: trainings that would not fit, models that could not be saved, leaves that run away.
+"""Guards: models that could not be saved, leaves that run away.
 
 Owns how far a leaf may step, and the warnings of a training, each given once. What they look at is
 small and the same on every backend and rank; rank 0 speaks.
@@ -16,16 +16,13 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.data.dataset import Dataset
 from bitgrove.errors import (
     BitgroveWarning,
     DataError,
-    HostMemoryError,
     ModelFormatError,
     TrainingError,
     everywhere,
 )
-from bitgrove.machine.memory import free_memory
 from bitgrove.model.file import check_room
 from bitgrove.model.model import Model
 from bitgrove.objectives import Objective
@@ -46,23 +43,6 @@ def check_savable(empty: Model) -> None:
         check_room(empty)
     except ModelFormatError as error:
         raise DataError(f"a model of this training could not be saved: {error}") from None
-
-
-def check_memory(dataset: Dataset, n_outputs: int, device: str) -> None:
-    """Refuses a training whose largest arrays alone are more than the host has left.
-
-    Bins, scores and gradients; else the system would end the process when they are written to. A
-    GPU asks for its own memory before it is used.
-    """
-    if device.startswith("cuda"):
-        return
-    n_bins = 0 if dataset.binned else dataset.n_bin_bytes()
-    needed, free = dataset.n_rows * n_outputs * (8 + 4) + n_bins, free_memory()
-    if free is not None and needed > free:
-        raise HostMemoryError(
-            f"{dataset.n_rows} rows of {dataset.n_features} features with {n_outputs} outputs need "
-            f"at least {needed / 1e9:.3g} GB more, and {free / 1e9:.3g} GB are left"
-        )
 
 
 class Guards:

@@ -10,8 +10,6 @@ from typing import Any
 
 from bitgrove import _core
 from bitgrove.backends.base import Backend, BinnedMatrix
-from bitgrove.data.dataset import Dataset
-from bitgrove.data.sparse.tables import table_of
 from bitgrove.training.quantize import QuantizedGradients
 
 LOCAL_WIDTHS = (8, 16, 32, 64)
@@ -23,7 +21,6 @@ BLOCK_ROWS = 8192
 LEAST_BLOCK_ROWS = 1024
 LEAST_ROWS = 256
 ALL_ROWS = 2**62
-_SPARSE_POOL_MB = 64  # at least
 
 
 def half_range(width: int) -> tuple[int, int]:
@@ -76,13 +73,6 @@ class WidthPlan:
         """(width, rows per block) of the accumulators that feed a total of the given width."""
         width, block_rows = self.limits.local(n_rows, total_width)
         return int(width), int(block_rows)
-
-
-def default_pool_mb(backend: Backend, dataset: Dataset) -> int:
-    """Of a sparse table, histograms may have as many bins as it has values: they get its room."""
-    if table_of(dataset.columns) is None:
-        return backend.pool_mb
-    return min(backend.pool_mb, max(_SPARSE_POOL_MB, dataset.n_bin_bytes() >> 20))
 
 
 def new_pool(

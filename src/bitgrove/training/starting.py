@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends import Backend
 from bitgrove.data.device_tables import on_host
-from bitgrove.data.sparse.tables import rows_of, table_of
+from bitgrove.data.sparse.tables import SparseColumns, rows_of
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, DataTypeError, ParameterError
@@ -87,10 +87,10 @@ def column_scores(model: Model, columns: Sequence[Any], n_jobs: int | None) -> N
     if len(columns[0]) == 0:
         return np.zeros((model.n_outputs, 0))
     rows: Any
-    if table_of(columns) is None:
-        rows = np.stack([on_host(column) for column in columns], axis=1)
-    else:
+    if isinstance(columns, SparseColumns):
         rows = rows_of(columns)
+    else:
+        rows = np.stack([on_host(column) for column in columns], axis=1)
     found = predict_scores(model.forest, rows, model.base_score, model.n_iterations, n_jobs)
     return np.ascontiguousarray(found.T)
 

@@ -108,12 +108,13 @@ def train(
         asked = understood(params, named, more)
         checked = resolve(asked.params)
         comm.timeout = checked.distributed_timeout
-        booster = Booster(checked, train_set, comm, asked.init_model)
+        booster = Booster(checked, train_set, comm, asked.init_model, asked.valid_sets)
         binned = time.perf_counter()
         evaluator = Evaluator(booster, train_set, asked.valid_sets, asked.valid_names)
         grown = shared_checkpoint(asked.resume_from, booster)
         deadline = None if checked.max_seconds is None else started + checked.max_seconds
         state = _run(booster, evaluator, asked.callbacks, grown, deadline)
+        booster.grower.pool = None  # histograms make room for the model
         info = booster.info
         info.best_score = state.best_score or scores_by_name(state.evaluations)
         stages = _stages(binned, evaluator)

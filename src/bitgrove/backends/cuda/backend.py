@@ -37,12 +37,14 @@ from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.data.sparse.bins import with_dense_bins
 from bitgrove.distributed.comm import Comm
+from bitgrove.errors import DeviceMemoryError
 from bitgrove.kernels.plans import (
     MAGNITUDE_BUCKETS,
     MAGNITUDES,
     ROW_TOTALS,
     ROW_TYPES,
 )
+from bitgrove.machine.memory import Room, host_room
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Custom, Objective
 from bitgrove.objectives.metrics import EvalSet
@@ -57,6 +59,7 @@ _MOST_BINS = 257  # of a feature, as the histogram pool counts them
 
 class CudaBackend:
     leaves_host_idle = True
+    shares_bytes = False
     frontier = CoreFrontier
 
     def __init__(self, params: TrainParams) -> None:
@@ -69,13 +72,21 @@ class CudaBackend:
         self._sender = Sender(self.device, self._host.n_threads)
         self._pool_bytes = (params.histogram_pool_mb or self.pool_mb) << 20
 
+    def room(self) -> Room:
+        """With what CuPy's own pool would give back."""
+        with self.device.handle:
+            kept = int(self.device.cupy.get_default_memory_pool().free_bytes())
+        free = self.device.free_bytes() + kept
+        return Room(None, free, f"{host_room().place} {self.name}", DeviceMemoryError)
+
     @on_device
     def send_columns(self, columns: Sequence[Any]) -> Sequence[Any]:
         if not columns or not all(isinstance(column, np.ndarray) for column in columns):
             return columns
         n_rows, n_features = len(columns[0]), len(columns)
         n_bytes = sum(column.nbytes for column in columns) + edge_bytes(n_rows, n_features)
-        n_bytes += self._training_bytes(n_rows, n_features, _MOST_BINS * n_features)
+        pool_bytes = min(self._pool_bytes, 2 * self._num_leaves * 16 * _MOST_BINS * n_features)
+        n_bytes += _training_bytes(n_rows, n_features) + pool_bytes
         if n_bytes > self.device.free_bytes():
             return columns
         return self._sender.columns(columns)
@@ -89,17 +100,13 @@ class CudaBackend:
             return self._host.find_edges(columns, rows, max_bin)
         return find_on_device(columns, rows, max_bin, self.device)
 
-    def _training_bytes(self, n_rows: int, n_features: int, n_bins: int) -> int:
-        pool_bytes = min(self._pool_bytes, 2 * self._num_leaves * 16 * n_bins)
-        n_bytes = n_rows * (n_features + BYTES_PER_ROW) + pool_bytes
-        return n_bytes + int(_core.tile_bytes(n_rows, n_features))
-
     @on_device
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> CudaMatrix:
         memory, n_rows, n_features = self.device.memory, len(columns[0]), len(columns)
-        n_bins = int(mapper.edge_offset[-1]) + 2 * n_features
-        n_bytes = self._training_bytes(n_rows, n_features, n_bins)
-        memory.require(n_bytes, "training on this data")
+        n_bins = (
+            int(mapper.edge_offset[-1]) + n_features
+        )  # of two histograms; more get what is left
+        memory.require(_training_bytes(n_rows, n_features) + 16 * n_bins, "training on this data")
         tiles = memory.zeros(int(_core.tile_bytes(n_rows, n_features)), np.uint8)
         binned = memory.empty((n_features, n_rows), np.uint8)
         columns = with_dense_bins(columns, mapper, self._host.n_threads)
@@ -269,3 +276,9 @@ class CudaBackend:
     def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> CudaPanel:
         how = (self._host.n_threads, self._host.simd)
         return CudaPanel(self.device, sets, comm, how)
+
+
+def _training_bytes(n_rows: int, n_features: int) -> int:
+    """Bins, tiles and what belongs to rows."""
+    n_bytes = n_rows * (n_features + BYTES_PER_ROW)
+    return n_bytes + int(_core.tile_bytes(n_rows, n_features))

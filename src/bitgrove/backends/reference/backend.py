@@ -32,6 +32,7 @@ from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.data.sparse.tables import dense_columns
 from bitgrove.distributed.comm import Comm
 from bitgrove.kernels.plans import ROW_TOTALS, SQUARED_ERROR_UNITS, records
+from bitgrove.machine.memory import Room, host_room
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Objective
 from bitgrove.objectives.metrics import EvalSet
@@ -45,8 +46,12 @@ _NEAREST = 0x8000000080000000  # noise of one half, for both halves
 class ReferenceBackend:
     name = "reference"
     leaves_host_idle = False
+    shares_bytes = True
     pool_mb = 1024
     frontier = BestFirst
+
+    def room(self) -> Room:
+        return host_room()
 
     def send_columns(self, columns: Sequence[Any]) -> Sequence[Array]:
         return dense_columns(columns)

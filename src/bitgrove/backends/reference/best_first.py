@@ -168,7 +168,7 @@ class BestFirst:
         self._leaves += [left, right]
 
     def finish(
-        self, cut_values: F64, cut_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
+        self, edge_values: F64, edge_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
     ) -> dict[str, Any]:
         """The fields of a GrownTree."""
         number = {node: i for i, node in enumerate(self.taken)}
@@ -186,12 +186,15 @@ class BestFirst:
         by_subset = np.array([split["bin"] == SUBSET for split in splits], dtype=np.bool_)
         split_bin = np.array([max(split["bin"], 0) for split in splits], dtype=np.uint8)
         default_left = np.array([_default(n, has_missing) for n in self.taken], np.uint8)
-        n_levels = np.diff(cut_offset)[feature]
+        n_levels = np.diff(edge_offset)[feature] + 1
+        # A split behind the last bin: all values go left, missing right.
+        cuts, cut_at = np.append(edge_values, np.inf), edge_offset[feature] + split_bin
+        cut_at = np.where(split_bin < n_levels - 1, cut_at, -1)
         sums = [(leaf.grad, leaf.hess) for leaf in leaves]
         return {
             "feature": feature,
             "split_bin": split_bin,
-            "threshold": np.where(by_subset, 0.0, cut_values[cut_offset[feature] + split_bin]),
+            "threshold": np.where(by_subset, 0.0, cuts[cut_at]),
             "default_left": default_left,
             "left_bins": _left_bins(splits, by_subset, default_left, n_levels),
             "left": np.array(links[0], dtype=np.int32),

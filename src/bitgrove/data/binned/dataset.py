@@ -6,7 +6,7 @@ Owns BinnedDataset, which a file or a stream becomes, and the way into a file an
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class BinnedDataset(Dataset):
         self._check_edges(edges)
         return self
 
-    def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
+    def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> Sequence[Column]:
         self._check_edges({f: mapper.edges_of(f) for f in self.edges if f not in encoder.levels})
         return super().encoded(encoder, mapper, n_jobs)
 
@@ -100,7 +100,7 @@ class BinnedDataset(Dataset):
             other._digest = None
         return other
 
-    def _with_rows(self, columns: list[Column]) -> Dataset:
+    def _with_rows(self, columns: Sequence[Column]) -> Dataset:
         other = super()._with_rows(columns)
         if isinstance(other, BinnedDataset):
             other._digest = None

@@ -1,14 +1,14 @@
 """Edges of the columns of a sparse table: zeros are counted, not stored.
 
 Receives a SparseTable, the sampled rows and a Comm; returns the edges that the same columns would
-have as dense ones. Values travel column by column: each rank cuts some of them.
+have as dense ones, in one array. Values travel column by column: each rank cuts some of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,11 @@ from bitgrove.distributed.comm import Comm, feature_block
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 # Values of all ranks that are looked at together.
-_PART_VALUES = 1 << 21
+_PART_VALUES = 1 << 20
 
 
 class Values(NamedTuple):
-    """Those of some columns that are not zero, column after column."""
+    """Those of some columns that are not zero, or their edges: column after column."""
 
     counts: I64  # of each column
     values: F64
@@ -33,10 +33,51 @@ class Values(NamedTuple):
         ends = np.concatenate([[0], np.cumsum(self.counts)])
         return Values(self.counts[first:last], self.values[ends[first] : ends[last]])
 
+    def take(self, columns: NDArray[Any]) -> Values:
+        """Those of the listed columns."""
+        if np.array_equal(columns, np.arange(len(self.counts))):
+            return self
+        begins, counts = np.cumsum(self.counts) - self.counts, self.counts[columns]
+        return Values(counts, self.values[_ranges(begins[columns], counts)])
+
+    @staticmethod
+    def joined(parts: Sequence[Values]) -> Values:
+        """The columns of all, one after the other."""
+        return Values(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+
+
+def _ranges(begins: I64, counts: I64) -> I64:
+    """counts[i] numbers from begins[i] on, for every i."""
+    before = np.cumsum(counts) - counts
+    return np.repeat(begins - before, counts) + np.arange(int(counts.sum()))
+
+
+class TableEdges(NamedTuple):
+    """Of those features that are columns of a sparse table."""
+
+    features: I64
+    edges: Values
+
+    def among(self, others: Mapping[int, F64]) -> Values:
+        """With those of all other features."""
+        if not others:
+            return self.edges
+        counts = np.zeros(len(self.features) + len(others), dtype=np.int64)
+        counts[self.features] = self.edges.counts
+        counts[list(others)] = [len(edges) for edges in others.values()]
+        values, begins = np.empty(int(counts.sum())), np.cumsum(counts) - counts
+        values[_ranges(begins[self.features], self.edges.counts)] = self.edges.values
+        for f, edges in others.items():
+            values[begins[f] : begins[f] + len(edges)] = edges
+        return Values(counts, values)
+
+
+NO_TABLE_EDGES = TableEdges(np.zeros(0, np.int64), Values(np.zeros(0, np.int64), np.zeros(0)))
+
 
 def sparse_edges(
     table: SparseTable, rows: NDArray[np.int32] | None, max_bin: int, n_threads: int, comm: Comm
-) -> list[F64]:
+) -> Values:
     """The edges of every column, from all rows (None) or the listed ones of each rank."""
     marks = None
     if rows is not None:
@@ -44,13 +85,13 @@ def sparse_edges(
         marks[rows] = 1
     n_sampled = table.n_rows if rows is None else len(rows)
     n_all = int(comm.allreduce_sum(np.array([n_sampled], dtype=np.int64))[0])
-    counts = table.core.count_values(marks, n_threads)
-    edges: list[F64] = []
+    counts = table.survey.filled if marks is None else table.core.survey(marks, n_threads)[0]
+    edges: list[Values] = []
     for first, last in _parts(comm.allreduce_sum(counts)):
         mine = counts[first:last]
         part = Values(mine, table.core.gather_values(marks, first, mine, n_threads))
-        edges += _shared(part, n_all, max_bin, n_threads, comm)
-    return edges
+        edges.append(_shared(part, n_all, max_bin, n_threads, comm))
+    return Values.joined(edges)
 
 
 def _parts(counts: I64) -> list[tuple[int, int]]:
@@ -62,7 +103,7 @@ def _parts(counts: I64) -> list[tuple[int, int]]:
     return list(pairwise(borders))
 
 
-def _shared(part: Values, n_rows: int, max_bin: int, n_threads: int, comm: Comm) -> list[F64]:
+def _shared(part: Values, n_rows: int, max_bin: int, n_threads: int, comm: Comm) -> Values:
     if comm.size == 1:
         return _cut(part, n_rows, max_bin, n_threads)
     blocks = [feature_block(comm, len(part.counts), rank) for rank in range(comm.size)]
@@ -71,9 +112,8 @@ def _shared(part: Values, n_rows: int, max_bin: int, n_threads: int, comm: Comm)
     values = comm.alltoall([w.values for w in wanted])
     mine = _merged([Values(*both) for both in zip(counts, values, strict=True)])
     found = _cut(mine, n_rows, max_bin, n_threads)
-    sent = comm.allgather(np.array([len(e) for e in found], dtype=np.int64))
-    joined = comm.allgather(np.concatenate([np.zeros(0), *found]))
-    return [e for n, e in zip(sent, joined, strict=True) for e in _divided(e, n)]
+    both = zip(comm.allgather(found.counts), comm.allgather(found.values), strict=True)
+    return Values.joined([Values(*of_rank) for of_rank in both])
 
 
 def _merged(parts: Sequence[Values]) -> Values:
@@ -84,11 +124,6 @@ def _merged(parts: Sequence[Values]) -> Values:
     return Values(counts, np.concatenate([p.values for p in parts])[order])
 
 
-def _cut(part: Values, n_rows: int, max_bin: int, n_threads: int) -> list[F64]:
+def _cut(part: Values, n_rows: int, max_bin: int, n_threads: int) -> Values:
     edges, n_edges = _core.cut_columns(part.counts, part.values, n_rows, max_bin, n_threads)
-    return _divided(edges, n_edges)
-
-
-def _divided(values: F64, counts: I64) -> list[F64]:
-    ends = np.cumsum(counts).tolist()
-    return [values[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return Values(n_edges, edges)

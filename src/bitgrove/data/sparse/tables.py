@@ -1,15 +1,15 @@
 """Sparse tables: what is stored stays as it is, what is not stored is zero.
 
-Owns SparseTable, the arrays of a CSR or CSC matrix, and SparseColumn, which stands for one of its
-columns in a list of columns. Such a list has columns of at most one table; others, such as
-categories, may stand among them. Rows are taken and joined for all columns at once.
+Owns SparseTable, the arrays of a CSR or CSC matrix, and SparseColumns: the columns of one, with
+others, such as categories, among them. There is no object for each column until one is asked for,
+so nothing here costs time by the number of columns. Rows are taken and joined for all at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,30 @@ from bitgrove import _core
 from bitgrove.data.device_tables import is_on_gpu, on_host, take_rows
 from bitgrove.errors import HostMemoryError
 from bitgrove.machine.memory import free_memory
+from bitgrove.machine.threads import resolve_threads
 
 Array = NDArray[Any]
 # Types that float32 holds.
 _NARROW = ("float16", "int8", "int16", "uint8", "uint16", "bool")
 # Values of a table that are turned from columns to rows, or made dense, at a time.
 _PART_VALUES = 1 << 22
+
+
+def summed(matrix: Any) -> Any:
+    """As CSR or CSC; what is stored twice is summed, in the type that it has, as SciPy does."""
+    if matrix.format not in ("csr", "csc"):
+        matrix = matrix.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+class Survey(NamedTuple):
+    """Of each column: how many values are not zero, and whether some are missing."""
+
+    filled: NDArray[np.int64]
+    missing: NDArray[np.uint8]
 
 
 class SparseTable:
@@ -37,15 +55,11 @@ class SparseTable:
     @staticmethod
     def of(matrix: Any) -> SparseTable:
         """Of a SciPy matrix or array in any format; copied only where it has to be."""
+        matrix = summed(matrix)
         if matrix.dtype.name in _NARROW:
             matrix = matrix.astype(np.float32)
         elif matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
-        if matrix.format not in ("csr", "csc"):
-            matrix = matrix.tocsr()
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
         return SparseTable(matrix)
 
     @property
@@ -71,12 +85,11 @@ class SparseTable:
         return _core.SparseTable(m.indptr, m.indices, m.data, *shape)
 
     @cached_property
-    def filled(self) -> NDArray[np.int64]:
-        """How many values of each column are not zero."""
-        return self.core.count_values(None, 1)
+    def survey(self) -> Survey:
+        return Survey(*self.core.survey(None, resolve_threads(None)))
 
-    def columns(self) -> list[Any]:
-        return [SparseColumn(self, j) for j in range(self.n_columns)]
+    def columns(self) -> SparseColumns:
+        return SparseColumns(self, np.arange(self.n_columns, dtype=np.int32), {})
 
     def column(self, j: int) -> Array:
         """All rows of one column."""
@@ -130,13 +143,62 @@ class SparseColumn:
 
     def is_missing(self) -> bool:
         """Whether no row has a value."""
-        filled = int(self.table.filled[self.index])
+        filled = int(self.table.survey.filled[self.index])
         return filled == len(self) and bool(np.isnan(np.asarray(self)).all())
+
+
+class SparseColumns(Sequence[Any]):
+    """column_of: of each feature its column in the table, -1 for those that are in `others`."""
+
+    def __init__(
+        self, table: SparseTable, column_of: NDArray[np.int32], others: Mapping[int, Any]
+    ) -> None:
+        self.table, self.column_of, self.others = table, column_of, dict(others)
+
+    def __len__(self) -> int:
+        return len(self.column_of)
+
+    def __getitem__(self, f: Any) -> Any:
+        if isinstance(f, slice):
+            return [self[i] for i in range(*f.indices(len(self)))]
+        f = range(len(self))[f]
+        column = int(self.column_of[f])
+        return self.others[f] if column < 0 else SparseColumn(self.table, column)
+
+    @property
+    def sparse(self) -> NDArray[np.int64]:
+        """The features that are columns of the table."""
+        return np.flatnonzero(self.column_of >= 0)
+
+    def renewed(self, table: SparseTable, others: Sequence[Any]) -> SparseColumns:
+        """Columns of another table; others stand where they stood."""
+        return SparseColumns(table, self.column_of, dict(zip(self.others, others, strict=True)))
+
+    def changed(self, changes: Mapping[int, Any], more: Sequence[Any]) -> SparseColumns:
+        """Other columns in place of some, and more of them behind the last."""
+        new = {**changes, **dict(enumerate(more, len(self)))}
+        column_of = np.concatenate([self.column_of, np.full(len(more), -1, dtype=np.int32)])
+        column_of[list(new)] = -1
+        return SparseColumns(self.table, column_of, {**self.others, **new})
+
+
+def changed_columns(
+    columns: Sequence[Any], changes: Mapping[int, Any], more: Sequence[Any] = ()
+) -> Sequence[Any]:
+    """A list with other columns in place of some, and more of them behind the last."""
+    if isinstance(columns, SparseColumns):
+        return columns.changed(changes, more)
+    return [changes.get(f, column) for f, column in enumerate(columns)] + list(more)
 
 
 def table_of(columns: Sequence[Any]) -> SparseTable | None:
     """The table that some of the columns are of."""
-    return next((c.table for c in columns if isinstance(c, SparseColumn)), None)
+    return columns.table if isinstance(columns, SparseColumns) else None
+
+
+def not_sparse(columns: Sequence[Any]) -> Sequence[int]:
+    """The columns that are of no sparse table."""
+    return sorted(columns.others) if isinstance(columns, SparseColumns) else range(len(columns))
 
 
 def dense_column(column: Any) -> Any:
@@ -157,85 +219,65 @@ def require_room(n_rows: int, n_columns: int, itemsize: int) -> None:
 
 def dense_columns(columns: Sequence[Any]) -> Sequence[Any]:
     """All columns as arrays, for those who need them so."""
-    table = table_of(columns)
-    if table is None:
+    if not isinstance(columns, SparseColumns):
         return columns
-    whole = table.dense("F")
-    return [whole[:, c.index] if isinstance(c, SparseColumn) else c for c in columns]
+    whole, places = columns.table.dense("F"), columns.column_of.tolist()
+    return [whole[:, j] if j >= 0 else columns.others[f] for f, j in enumerate(places)]
 
 
-def _renewed(columns: Sequence[Any], table: SparseTable | None, others: Sequence[Any]) -> list[Any]:
-    """Columns of the new table in place of the old one's; others stand where they stood."""
-    left = iter(others)
-    return [
-        SparseColumn(cast(SparseTable, table), c.index)
-        if isinstance(c, SparseColumn)
-        else next(left)
-        for c in columns
-    ]
-
-
-def take_columns(columns: Sequence[Any], rows: NDArray[Any] | slice) -> list[Any]:
+def take_columns(columns: Sequence[Any], rows: NDArray[Any] | slice) -> Sequence[Any]:
     """The listed rows of all columns."""
-    table = table_of(columns)
-    others = [take_rows(c, rows) for c in columns if not isinstance(c, SparseColumn)]
-    return _renewed(columns, None if table is None else table.take(rows), others)
+    if not isinstance(columns, SparseColumns):
+        return [take_rows(column, rows) for column in columns]
+    others = [take_rows(column, rows) for column in columns.others.values()]
+    return columns.renewed(columns.table.take(rows), others)
 
 
-def join_columns(parts: Sequence[Sequence[Any]]) -> list[Any]:
+def join_columns(parts: Sequence[Sequence[Any]]) -> Sequence[Any]:
     """The columns of several tables, one below the other."""
+    first, own = parts[0], [part for part in parts if isinstance(part, SparseColumns)]
     if len(parts) == 1:
-        return list(parts[0])
-    tables = [table_of(columns) for columns in parts]
-    if any(table is None for table in tables):
+        return first
+    if len(own) < len(parts) or not isinstance(first, SparseColumns):
         parts = [dense_columns(columns) for columns in parts]
         return [np.concatenate(same) for same in zip(*parts, strict=True)]
     from scipy import sparse
 
-    matrices = [cast(SparseTable, table).matrix for table in tables]
+    matrices = [part.table.matrix for part in own]
     joined = SparseTable.of(sparse.vstack(matrices, format=matrices[0].format))
-    others = [
-        np.concatenate([dense_column(column) for column in same])
-        for same in zip(*parts, strict=True)
-        if not isinstance(same[0], SparseColumn)
-    ]
-    return _renewed(parts[0], joined, others)
+    others = [np.concatenate([dense_column(part[f]) for part in own]) for f in first.others]
+    return first.renewed(joined, others)
 
 
-def row_parts(columns: Sequence[Any], begin: int, end: int) -> Iterator[tuple[int, SparseTable]]:
+def row_parts(columns: SparseColumns, begin: int, end: int) -> Iterator[tuple[int, SparseTable]]:
     """The rows [begin, end) of all columns as tables stored by rows, with the first of each."""
-    table = table_of(columns)
-    assert table is not None
-    own = [c.index if isinstance(c, SparseColumn) else -1 for c in columns]
+    table = columns.table
+    whole = np.array_equal(columns.column_of, np.arange(table.n_columns))
     for first, part in table.parts(begin, end):
-        if own == list(range(table.n_columns)):
-            yield first, part
-            continue
-        yield first, _with_others(columns, part, first, np.array(own))
+        yield first, part if whole else _with_others(columns, part, first)
 
 
-def rows_of(columns: Sequence[Any]) -> SparseTable:
+def rows_of(columns: SparseColumns) -> SparseTable:
     """All columns as one table stored by rows."""
     from scipy import sparse
 
-    parts = [part for _, part in row_parts(columns, 0, len(columns[0]))]
+    parts = [part for _, part in row_parts(columns, 0, columns.table.n_rows)]
     if len(parts) == 1:
         return parts[0]
     none = sparse.csr_array((0, len(columns)))
     return SparseTable.of(sparse.vstack([none, *(part.matrix for part in parts)], format="csr"))
 
 
-def _with_others(
-    columns: Sequence[Any], part: SparseTable, first: int, own: NDArray[np.int64]
-) -> SparseTable:
+def _with_others(columns: SparseColumns, part: SparseTable, first: int) -> SparseTable:
     """Rows of the table, with those columns that are not of it."""
     from scipy import sparse
 
-    there, here = np.flatnonzero(own >= 0), np.flatnonzero(own < 0)
+    there, here = columns.sparse, np.flatnonzero(columns.column_of < 0)
     rows = slice(first, first + part.n_rows)
-    given = [on_host(columns[f])[rows].astype(np.float64) for f in here.tolist()]
+    given = [on_host(columns.others[f])[rows].astype(np.float64) for f in here.tolist()]
     others = np.stack(given, axis=1) if given else np.zeros((part.n_rows, 0))
-    both = sparse.hstack([part.matrix[:, own[there]], sparse.csr_array(others)], format="csr")
+    own = part.matrix[:, columns.column_of[there]]
+    both = sparse.hstack([own, sparse.csr_array(others)], format="csr")
     order = np.empty(len(columns), dtype=np.int64)
     order[np.concatenate([there, here])] = np.arange(len(columns))
     return SparseTable.of(both[:, order])
@@ -246,11 +288,11 @@ def is_sparse(X: Any) -> bool:
     return hasattr(X, "toarray") and hasattr(X, "format") and not is_on_gpu(X)
 
 
-def sparse_series(columns: Sequence[Any]) -> list[Any]:
+def sparse_series(columns: Sequence[Any]) -> Sequence[Any]:
     """Columns of a data frame, those of pandas' sparse types with zeros between as one table."""
     chosen = [i for i, column in enumerate(columns) if _has_implied_zeros(column)]
     if not chosen:
-        return list(columns)
+        return columns
     from scipy import sparse
 
     arrays = [columns[i].array for i in chosen]
@@ -261,10 +303,10 @@ def sparse_series(columns: Sequence[Any]) -> list[Any]:
     shape = (len(columns[0]), len(chosen))
     stored = np.concatenate(values).astype(dtype, copy=False)
     table = SparseTable.of(sparse.csc_array((stored, rows, pointers), shape=shape))
-    found = list(columns)
-    for j, i in enumerate(chosen):
-        found[i] = SparseColumn(table, j)
-    return found
+    column_of = np.full(len(columns), -1, dtype=np.int32)
+    column_of[chosen] = np.arange(len(chosen))
+    others = {f: columns[f] for f in np.flatnonzero(column_of < 0).tolist()}
+    return SparseColumns(table, column_of, others)
 
 
 def _has_implied_zeros(column: Any) -> bool:

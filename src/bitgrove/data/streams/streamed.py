@@ -6,7 +6,7 @@ are made in another one, when a training says how. They are those of the same ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -24,6 +24,7 @@ from bitgrove.data.given_rows import Queries
 from bitgrove.data.given_values import checked_group, checked_weight
 from bitgrove.data.levels import Levels, missing_code, recoded
 from bitgrove.data.row_ids import RowRuns
+from bitgrove.data.sparse.tables import changed_columns
 from bitgrove.data.streams.batches import Batch, Batches
 from bitgrove.data.streams.first_pass import CHECKS, Found, look_through
 from bitgrove.data.streams.sample import Draw, RowSample
@@ -118,11 +119,13 @@ class StreamedDataset(Dataset):
 
     def with_levels(self, levels: Mapping[int, Levels]) -> Dataset:
         other = super().with_levels(levels)
+        absent: dict[int, Column] = {}  # other ranks have values, this has not
         for f, known in levels.items():
-            if isinstance(other.columns[f], AwaitedColumn):  # other ranks have values, this has not
+            if isinstance(other.columns[f], AwaitedColumn):
                 missing = missing_code(len(known))
                 code = np.array(missing, dtype=np.min_scalar_type(missing))
-                other.columns[f] = np.broadcast_to(code, (self.n_rows,))
+                absent[f] = np.broadcast_to(code, (self.n_rows,))
+        other.columns = changed_columns(other.columns, absent)
         return other
 
     def _taken(self, rows: NDArray[Any]) -> Dataset:
@@ -190,7 +193,7 @@ class StreamedDataset(Dataset):
             columns[f] = recoded(codes, every, code_type(len(levels)), np.nan)
         self._hasher.add(columns, self._first_id + rows.first)
 
-    def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> list[Column]:
+    def encoded(self, encoder: Encoder, mapper: BinMapper, n_jobs: int | None) -> Sequence[Column]:
         bins = empty_bins(mapper.n_features, self.n_rows)
         writer = BinWriter.of(mapper, bins, resolve_threads(n_jobs))
         for first, table in self._passed():
