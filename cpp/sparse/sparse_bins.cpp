@@ -183,6 +183,13 @@ void SparseBins::index_features() {
   }
 }
 
+int64_t SparseBins::position_border(int64_t p, int64_t n) const {
+  if (p == 0 || p == n) return p == 0 ? 0 : n_bins();
+  const int64_t before = posting_begin_.back() * p / n;
+  const auto at = std::lower_bound(posting_begin_.begin(), posting_begin_.end() - 1, before);
+  return offset_[at - posting_begin_.begin()];
+}
+
 // Other ranks have missing values where this one has none.
 void SparseBins::renumber(std::span<const int64_t> bin_offset, int n_threads) {
   index_features();

@@ -56,6 +56,8 @@ class SparseBins {
     return posting_begin_[feature + 1] - posting_begin_[feature];
   }
   bool has_postings(int64_t feature) const { return posting_bytes(feature) > 0; }
+  // Where part p of n parts of the positions begins, each with about as many values.
+  int64_t position_border(int64_t p, int64_t n) const;
   int64_t feature_at(uint32_t position) const {
     int64_t f = first_feature_[position >> shift_];
     while (offset_[f + 1] <= position) ++f;

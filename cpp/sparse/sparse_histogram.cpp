@@ -79,11 +79,13 @@ void move_rows(const HistogramSource& source, int64_t begin, int64_t end,
   }
 }
 
-// Some rows of a node, added into `sums`: its slot, or memory of their own.
+// Some rows of a node, added into `sums`: its slot, or memory of their own; or all rows, but only
+// their values at some of the positions.
 struct Part {
   int node;
   int64_t begin, end;
   uint8_t* sums;
+  BinRange positions;
   GradientSums added{0, 0};
 };
 
@@ -112,7 +114,8 @@ class Builder {
   }
 
  private:
-  // A node that is a large share of all is divided among threads, if it has values enough.
+  // A node that is a large share of all is divided among threads: by its rows, if it has values
+  // enough to pay for sums of their own, else by the positions of its values.
   void add_parts(int node, int64_t n_values) {
     const Build& build = plan_[node];
     const int64_t mine = values_in({&build, 1}, bins_);
@@ -120,6 +123,16 @@ class Builder {
     const int64_t most = mine / (VALUES_PER_BIN * std::max<int64_t>(bins_.n_bins(), 1));
     const int64_t n_parts = std::clamp<int64_t>(std::min(wanted, most), 1, n_threads_);
     const int64_t n_rows = build.end - build.begin;
+    if (n_parts == 1 && !has_few_values(build, bins_)) {
+      const int64_t n = std::clamp<int64_t>(wanted, 1, n_threads_);
+      for (int64_t p = 0; p < n; ++p)
+        parts_.push_back({node,
+                          build.begin,
+                          build.end,
+                          slots_[node],
+                          {bins_.position_border(p, n), bins_.position_border(p + 1, n)}});
+      return;
+    }
     for (int64_t p = 0; p < n_parts; ++p) {
       uint8_t* sums = slots_[node];
       if (p > 0) {
@@ -127,23 +140,25 @@ class Builder {
         own_.push_back(std::unique_ptr<uint8_t[]>(new uint8_t[n_bytes]));
         sums = own_.back().get();
       }
-      parts_.push_back({node, build.begin + n_rows * p / n_parts,
-                        build.begin + n_rows * (p + 1) / n_parts, sums});
+      parts_.push_back({node,
+                        build.begin + n_rows * p / n_parts,
+                        build.begin + n_rows * (p + 1) / n_parts,
+                        sums,
+                        {0, bins_.n_bins()}});
     }
   }
 
   template <class Visit>
   void visit_total(int node, Visit&& visit) const {
-    visit_width(plan_[node].total_width, source_.packed, [&](auto total) {
-      if constexpr (decltype(total)::half_bits >= 16) visit(total);
-    });
+    visit_total_width(plan_[node].total_width, visit);
   }
 
   void add_rows(Part& part) const {
     visit_total(part.node, [&](auto total) {
       using Total = decltype(total);
       auto* sums = reinterpret_cast<typename Total::Sum*>(part.sums);
-      std::fill_n(sums, bins_.n_bins(), typename Total::Sum{});
+      const auto [first, last] = part.positions;
+      std::fill_n(sums + first, last - first, typename Total::Sum{});
       visit_row_width(source_.row_width / 4, [&](auto row) {
         if (has_few_values(plan_[part.node], bins_))
           return move_rows<decltype(row), Total, true>(source_, part.begin, part.end, sums);
@@ -155,12 +170,21 @@ class Builder {
   template <class Row, class Total>
   void add_values(Part& part, typename Total::Sum* sums) const {
     typename Total::Sum all{};
-    for_each_row<Row, Total>(source_, part.begin, part.end, [&](auto value, int64_t row) {
-      all = Total::add(all, value);
-      bins_.rows().for_each(
-          row, [&](uint32_t position) { sums[position] = Total::add(sums[position], value); });
-    });
-    part.added = {Total::grad(all), Total::hess(all)};
+    const auto first = static_cast<uint64_t>(part.positions.first);
+    const uint64_t n = static_cast<uint64_t>(part.positions.last) - first;
+    const auto add = [&](auto is_mine) {
+      for_each_row<Row, Total>(source_, part.begin, part.end, [&](auto value, int64_t row) {
+        all = Total::add(all, value);
+        bins_.rows().for_each(row, [&](uint32_t position) {
+          if (is_mine(position)) sums[position] = Total::add(sums[position], value);
+        });
+      });
+    };
+    if (n == static_cast<uint64_t>(bins_.n_bins()))
+      add([](uint32_t) { return true; });
+    else
+      add([first, n](uint32_t position) { return position - first < n; });
+    if (first == 0) part.added = {Total::grad(all), Total::hess(all)};
   }
 
   // Joins the parts of a node, and fills the implied bins, of some of the features in lists.
@@ -224,7 +248,7 @@ void subtract_sparse(std::span<const Subtraction> plan, std::span<const Build> b
     else
       whole.push_back(step);
   }
-  subtract_histograms(whole, pool, {0, bins.n_bins()}, source.packed, n_threads, simd);
+  subtract_histograms(whole, pool, {0, bins.n_bins()}, n_threads, simd);
   parallel_tasks(static_cast<int64_t>(by_rows.size()), n_threads, [&](int64_t task) {
     const auto& step = by_rows[task].first;
     const auto& build = by_rows[task].second;
@@ -233,15 +257,13 @@ void subtract_sparse(std::span<const Subtraction> plan, std::span<const Build> b
       for (const TileCode& code : column.codes)
         for (const TileMember& member : code.members)
           subtract_histograms({&step, 1}, pool,
-                              {member.bin_offset, member.bin_offset + member.n_bins}, source.packed,
-                              1, simd);
-    visit_width(step.parent_width, source.packed, [&](auto total) {
+                              {member.bin_offset, member.bin_offset + member.n_bins}, 1, simd);
+    visit_total_width(step.parent_width, [&](auto total) {
       using Total = decltype(total);
-      if constexpr (Total::half_bits >= 16)
-        visit_row_width(source.row_width / 4, [&](auto row) {
-          move_rows<decltype(row), Total, false>(source, build.begin, build.end,
-                                                 reinterpret_cast<typename Total::Sum*>(parent));
-        });
+      visit_row_width(source.row_width / 4, [&](auto row) {
+        move_rows<decltype(row), Total, false>(source, build.begin, build.end,
+                                               reinterpret_cast<typename Total::Sum*>(parent));
+      });
     });
   });
 }

@@ -14,7 +14,7 @@ QUESTIONS = {
     "lossless": "what do few bits cost, on light and heavy tails?",
     "threads": "how does training scale with threads?",
     "memory": "how much memory does a fit take, in memory and from files, beside other libraries?",
-    "linearity": "does the cost grow in proportion to rows and features?",
+    "linearity": "does the cost grow in proportion to rows, features and stored values?",
     "categories": "how good and how fast is it on text and categories, beside other libraries?",
     "sparse": "how fast and how small is it on sparse tables, beside other libraries?",
     "cuda": "is the GPU's model the CPU's, and how fast does it train?",

@@ -150,6 +150,16 @@ def test_features_of_few_rows(kind: str) -> None:
     assert found.to_bytes() == expected.to_bytes()
 
 
+def test_threads_share_the_bins_of_a_node() -> None:
+    """Nearly as many bins as values: each thread adds those at some of the positions."""
+    X = rows_of(4000, 200, 0.12, seed=14)
+    y, params = label_of(X), {**PARAMS, "n_estimators": 2}
+    expected = bg.train({**params, "n_jobs": 1}, bg.Dataset(X, y)).to_bytes()
+    for n_jobs in (1, 2, 3):
+        found = bg.train({**params, "n_jobs": n_jobs}, bg.Dataset(sparse.csr_array(X), y))
+        assert found.to_bytes() == expected
+
+
 @pytest.mark.parametrize("kind", ["csr_array", "csc_array"])
 def test_rows_of_values_far_apart(kind: str) -> None:
     """More than 2^16 bins lie between the values of a row: their gaps take several numbers."""

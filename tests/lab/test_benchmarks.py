@@ -89,8 +89,9 @@ def test_threads_and_linearity_print_tables(capsys: pytest.CaptureFixture[str]) 
     small = ["--rows", "2000", "--trees", "2", "--repeats", "1"]
     assert main(["bench", "threads", *small, "--threads", "1", "2"]) == 0
     assert "| threads | ms per tree | speed-up |" in capsys.readouterr().out
-    assert main(["bench", "linearity", *small, "--features", "28", "56"]) == 0
-    assert "|       56 |" in capsys.readouterr().out
+    assert main(["bench", "linearity", *small, "--features", "28", "56", "--per-row", "3"]) == 0
+    printed = capsys.readouterr().out
+    assert "|       56 |" in printed and "|              3 |" in printed
 
 
 @pytest.mark.parametrize(
