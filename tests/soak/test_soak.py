@@ -31,6 +31,13 @@ def test_a_few_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         soak.check("model few values", "another")
 
 
+def _is_alive(pid: int) -> bool:
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
 STARTER = """
 import subprocess, threading
 threading.Thread(target=subprocess.run, args=(["sleep", "60"],)).start()
@@ -45,8 +52,7 @@ def test_a_strike_meets_what_another_thread_started() -> None:
         time.sleep(0.02)
     kills._strike(process.pid, one_of_them=False)
     assert process.wait() == -9
-    gone = [Path(f"/proc/{child}/stat") for child in children]
-    while any(path.exists() and " Z " not in path.read_text() for path in gone):
+    while any(map(_is_alive, children)):
         time.sleep(0.02)
     assert len(children) == 1
     assert kills._children(process.pid) == []
