@@ -1,11 +1,15 @@
-"""The rule of flat memory can fail, and a few steps of the soak hold."""
+"""The rule of flat memory can fail, a few steps of the soak hold, and kills meet all processes."""
 
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import cycles
+import kills
 import pytest
 
 
@@ -25,3 +29,30 @@ def test_a_few_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert done == {*cycles.STEPS}
     with pytest.raises(AssertionError, match="and before"):
         soak.check("model few values", "another")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+STARTER = """
+import subprocess, threading
+threading.Thread(target=subprocess.run, args=(["sleep", "60"],)).start()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux tells children")
+def test_a_strike_meets_what_another_thread_started() -> None:
+    """As Dask starts its workers."""
+    process = subprocess.Popen([sys.executable, "-c", STARTER])
+    while not (children := kills._children(process.pid)) and process.poll() is None:
+        time.sleep(0.02)
+    kills._strike(process.pid, one_of_them=False)
+    assert process.wait() == -9
+    while any(map(_is_alive, children)):
+        time.sleep(0.02)
+    assert len(children) == 1
+    assert kills._children(process.pid) == []

@@ -91,7 +91,7 @@ class Needs(NamedTuple):
         rows = self.train
         if rows.edges or rows.device != "cpu" or table_of(rows.columns) is not None:
             return 0
-        widths = [np.dtype(getattr(c, "dtype", np.float32)).itemsize for c in rows.columns]
+        widths = [getattr(c, "dtype", np.dtype(np.float32)).itemsize for c in rows.columns]
         known = [0 if f in rows.levels else 4 if w == 4 else 8 for f, w in enumerate(widths)]
         sampled = min(rows.n_rows, self.params.bin_sample_rows // self.n_ranks)
         if self.n_ranks == 1:

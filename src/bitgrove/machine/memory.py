@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+_NO_LIMIT = 1 << 60
 
 
 class Room(NamedTuple):
@@ -37,8 +39,13 @@ class Room(NamedTuple):
 def host_room() -> Room:
     """What ulimit leaves to this process, and machine and container to all."""
     shared = [found for found in (_of_machine(), _of_container()) if found is not None]
+    return Room(_of_ulimit(), min(shared, default=None), _this_machine())
+
+
+@cache
+def _this_machine() -> str:
     boot = _first_word(_PROC / "sys" / "kernel" / "random" / "boot_id") or ""
-    return Room(_of_ulimit(), min(shared, default=None), f"{platform.node()} {boot}")
+    return f"{platform.node()} {boot}"
 
 
 def free_memory() -> int | None:
@@ -61,15 +68,19 @@ class _Group(NamedTuple):
     idle: str
 
     def free(self) -> int | None:
-        most, used = _number(self.folder / self.limit), _number(self.folder / self.usage)
-        if most is None or used is None:
+        most = _number(self.folder / self.limit)
+        if most is None or most > _NO_LIMIT:  # what it uses takes long to ask for
+            return None
+        used = _number(self.folder / self.usage)
+        if used is None:
             return None
         return max(0, most - used + _facts(self.folder / "memory.stat").get(self.idle, 0))
 
 
 def _of_container() -> int | None:
     """The least of the limits of this process's control groups and of those above them."""
-    found = [free for group in _groups() if (free := group.free()) is not None]
+    groups = dict.fromkeys(_groups())
+    found = [free for group in groups if (free := group.free()) is not None]
     return min(found, default=None)
 
 
