@@ -29,6 +29,11 @@ inline Simd best_simd() {
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
 #endif
 
+// Cold: for size. Processors without AVX2 are older than 2013; wheels are downloaded by all others.
+template <class Body>
+__attribute__((cold, flatten, noinline)) void run_plain(Body&& body) {
+  body();
+}
 template <class Body>
 BG_TARGET_AVX2 __attribute__((flatten, noinline)) void run_avx2(Body&& body) {
   body();
@@ -45,10 +50,11 @@ void with_simd(Simd level, Body&& body) {
 #if defined(BG_X86)
   if (level == Simd::avx512) return run_avx512(body);
   if (level == Simd::avx2) return run_avx2(body);
+  run_plain(body);
 #else
   (void)level;
-#endif
   body();
+#endif
 }
 
 }  // namespace bitgrove

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <stdexcept>
-#include <type_traits>
 
 #include "layouts.h"
 
@@ -34,12 +33,12 @@ void visit_row_width(size_t n_bytes, Visit&& visit) {
 
 // The layout of a slot's sums. Every layout that is visited is a copy of the code that visits it.
 template <class Visit>
-void visit_total_width(int half_bits, bool packed, Visit&& visit) {
+void visit_total_width(int half_bits, Visit&& visit) {
   switch (half_bits) {
     case 16:
-      return packed ? visit(Packed<16>{}) : visit(Unpacked<16>{});
+      return visit(Packed<16>{});
     case 32:
-      return packed ? visit(Packed<32>{}) : visit(Unpacked<32>{});
+      return visit(Packed<32>{});
     case 64:
       return visit(Packed<64>{});
     default:
@@ -47,17 +46,13 @@ void visit_total_width(int half_bits, bool packed, Visit&& visit) {
   }
 }
 
-// The layout of an accumulator.
+// The layout of an accumulator. Not packed: the paper's ablation.
 template <class Visit>
-void visit_width(int half_bits, bool packed, Visit&& visit) {
+void visit_local_width(int half_bits, bool packed, Visit&& visit) {
   if (half_bits == 8) return packed ? visit(Packed<8>{}) : visit(Unpacked<8>{});
-  visit_total_width(half_bits, packed, visit);
+  if (half_bits == 16 && !packed) return visit(Unpacked<16>{});
+  if (half_bits == 32 && !packed) return visit(Unpacked<32>{});
+  visit_total_width(half_bits, visit);
 }
-
-// The layouts of one training are packed, or none is; 64+64 bits are both.
-template <class A, class B>
-constexpr bool PACKED_ALIKE =
-    A::half_bits == 64 || B::half_bits == 64 ||
-    std::is_integral_v<typename A::Sum> == std::is_integral_v<typename B::Sum>;
 
 }  // namespace bitgrove

@@ -81,11 +81,11 @@ bool add_step(const Step& step, const uint8_t* from, const uint8_t* end) {
 
 // work(layout, i) for each step, on the instruction set asked for.
 template <class Work>
-void each_step(const std::vector<Step>& steps, bool packed, int n_threads, int simd, Work&& work) {
+void each_step(const std::vector<Step>& steps, int n_threads, int simd, Work&& work) {
   parallel_tasks(
       static_cast<int64_t>(steps.size()), n_threads,
       [&](int64_t i) {
-        visit_total_width(steps[i].width, packed, [&](auto layout) {
+        visit_total_width(steps[i].width, [&](auto layout) {
           with_simd(static_cast<Simd>(simd), [&] { work(layout, i); });
         });
       },
@@ -142,18 +142,18 @@ std::vector<int64_t> lay_out(MessagePlan& plan, int64_t n_messages, std::vector<
 // Returns the bytes of all messages, one after another, and where each ends; one without parts has
 // no bytes.
 nb::tuple pack_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
-                        int64_t n_messages, bool packed, int n_threads, int simd) {
+                        int64_t n_messages, int n_threads, int simd) {
   MessagePlan plan = plan_messages(pool, parts.items, n_messages);
   std::vector<uint8_t> bytes;
   std::vector<int64_t> ends;
   {
     nb::gil_scoped_release release;
     std::vector<Block> blocks(plan.n_blocks);
-    each_step(plan.steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
+    each_step(plan.steps, n_threads, simd, [&](auto layout, int64_t i) {
       shape_step<decltype(layout)>(plan.steps[i], blocks.data() + plan.first_block[i]);
     });
     ends = lay_out(plan, n_messages, bytes);
-    each_step(plan.steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
+    each_step(plan.steps, n_threads, simd, [&](auto layout, int64_t i) {
       write_step<decltype(layout)>(plan.steps[i], blocks.data() + plan.first_block[i],
                                    bytes.data() + plan.steps[i].start);
     });
@@ -197,8 +197,7 @@ std::vector<const uint8_t*> find_steps(const Message& message, size_t n_steps) {
 
 // parts: all that are in the messages; those of [first, last) are added.
 void add_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
-                  std::pair<size_t, size_t> added, const nb::list& given, bool packed,
-                  int n_threads, int simd) {
+                  std::pair<size_t, size_t> added, const nb::list& given, int n_threads, int simd) {
   const size_t first = added.first, last = added.second;
   const std::vector<Message> messages = messages_of(given);
   require(first <= last && last <= parts.items.size(), "bad range of parts");
@@ -209,7 +208,7 @@ void add_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
   std::atomic<int> malformed{-1};
   {
     nb::gil_scoped_release release;
-    each_step(steps, packed, n_threads, simd, [&](auto layout, int64_t i) {
+    each_step(steps, n_threads, simd, [&](auto layout, int64_t i) {
       for (size_t m = 0; m < messages.size(); ++m)
         if (!add_step<decltype(layout)>(steps[i], starts[m][first + i], starts[m][first + i + 1]))
           malformed = m;
@@ -221,11 +220,11 @@ void add_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
 }  // namespace
 
 void init_messages(nb::module_& m) {
-  m.def("pack_messages", &pack_messages, "pool"_a, "parts"_a, "n_messages"_a, "packed"_a,
-        "n_threads"_a, "simd"_a,
+  m.def("pack_messages", &pack_messages, "pool"_a, "parts"_a, "n_messages"_a, "n_threads"_a,
+        "simd"_a,
         "HistogramParts as messages, in as few bits as the sums take: (bytes, message ends).");
-  m.def("add_messages", &add_messages, "pool"_a, "parts"_a, "added"_a, "messages"_a, "packed"_a,
-        "n_threads"_a, "simd"_a,
+  m.def("add_messages", &add_messages, "pool"_a, "parts"_a, "added"_a, "messages"_a, "n_threads"_a,
+        "simd"_a,
         "Adds the parts [first, last) of (rank, message) pairs; ValueError names a rank whose "
         "message does not fit.");
 }

@@ -150,9 +150,7 @@ class Builder {
 
   template <class Visit>
   void visit_total(int node, Visit&& visit) const {
-    visit_width(plan_[node].total_width, source_.packed, [&](auto total) {
-      if constexpr (decltype(total)::half_bits >= 16) visit(total);
-    });
+    visit_total_width(plan_[node].total_width, visit);
   }
 
   void add_rows(Part& part) const {
@@ -250,7 +248,7 @@ void subtract_sparse(std::span<const Subtraction> plan, std::span<const Build> b
     else
       whole.push_back(step);
   }
-  subtract_histograms(whole, pool, {0, bins.n_bins()}, source.packed, n_threads, simd);
+  subtract_histograms(whole, pool, {0, bins.n_bins()}, n_threads, simd);
   parallel_tasks(static_cast<int64_t>(by_rows.size()), n_threads, [&](int64_t task) {
     const auto& step = by_rows[task].first;
     const auto& build = by_rows[task].second;
@@ -259,15 +257,13 @@ void subtract_sparse(std::span<const Subtraction> plan, std::span<const Build> b
       for (const TileCode& code : column.codes)
         for (const TileMember& member : code.members)
           subtract_histograms({&step, 1}, pool,
-                              {member.bin_offset, member.bin_offset + member.n_bins}, source.packed,
-                              1, simd);
-    visit_width(step.parent_width, source.packed, [&](auto total) {
+                              {member.bin_offset, member.bin_offset + member.n_bins}, 1, simd);
+    visit_total_width(step.parent_width, [&](auto total) {
       using Total = decltype(total);
-      if constexpr (Total::half_bits >= 16)
-        visit_row_width(source.row_width / 4, [&](auto row) {
-          move_rows<decltype(row), Total, false>(source, build.begin, build.end,
-                                                 reinterpret_cast<typename Total::Sum*>(parent));
-        });
+      visit_row_width(source.row_width / 4, [&](auto row) {
+        move_rows<decltype(row), Total, false>(source, build.begin, build.end,
+                                               reinterpret_cast<typename Total::Sum*>(parent));
+      });
     });
   });
 }

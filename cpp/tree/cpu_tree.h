@@ -29,7 +29,7 @@ struct CpuTree {
     build_histograms(builds, pool, source, n_threads, simd);
   }
   void subtract(std::span<const Subtraction> subtractions, BinRange bins) const {
-    subtract_histograms(subtractions, pool, bins, source.packed, n_threads, simd);
+    subtract_histograms(subtractions, pool, bins, n_threads, simd);
   }
   // The best splits among the features [first, last); allowed: those of each node, one row after
   // the other; none: those of the tree.
@@ -43,7 +43,7 @@ struct CpuTree {
       searched.allowed = allowed.data();
       searched.allowed_stride = features.n_features;
     }
-    return find_splits(nodes, pool, searched, rules, source.packed, n_threads, simd);
+    return find_splits(nodes, pool, searched, rules, n_threads, simd);
   }
   std::vector<SplitInfo> search(const SearchPlan& plan) const {
     build(plan.builds);

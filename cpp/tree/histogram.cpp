@@ -53,12 +53,42 @@ struct Guard {
 template <class Local>
 constexpr int64_t COLUMN_STRIDE = BINS_PER_FEATURE + CACHE_LINE / sizeof(typename Local::Sum);
 
-// Adds one row's value to its code of each of n columns.
 template <class Local>
-BG_FN void add_row(typename Local::Sum* column, const uint8_t* codes, int n,
+BG_FN void add_to(typename Local::Sum* local, const uint8_t* codes, int column,
+                  typename Local::Sum value) {
+  auto& sum = local[column * COLUMN_STRIDE<Local> + codes[column]];
+  sum = Local::add(sum, value);
+}
+
+// Adds one row's value to its code of each column, from the last one down: straight code that is
+// entered at `last`. The mask changes nothing; it saves the compiler a test.
+template <class Local>
+BG_FN void add_row(typename Local::Sum* local, const uint8_t* codes, int last,
                    typename Local::Sum value) {
-  for (int c = 0; c < n; ++c, column += COLUMN_STRIDE<Local>)
-    column[codes[c]] = Local::add(column[codes[c]], value);
+  static_assert(TILE_FEATURES == 32);
+#define ADD(COLUMN)                             \
+  case COLUMN:                                  \
+    add_to<Local>(local, codes, COLUMN, value); \
+    [[fallthrough]];
+#define ADD_FOUR(COLUMN) \
+  ADD(COLUMN + 3)        \
+  ADD(COLUMN + 2)        \
+  ADD(COLUMN + 1)        \
+  ADD(COLUMN + 0)
+  switch (last & 31) {
+    ADD_FOUR(28)
+    ADD_FOUR(24)
+    ADD_FOUR(20)
+    ADD_FOUR(16)
+    ADD_FOUR(12)
+    ADD_FOUR(8)
+    ADD_FOUR(4)
+    ADD_FOUR(0)
+    default:
+      break;
+  }
+#undef ADD_FOUR
+#undef ADD
 }
 
 // Largest |gradient sum| and hessian sum of a layout, as histograms.py plans with.
@@ -66,13 +96,12 @@ template <class Layout>
 constexpr GradientSums MOST_SUMS{INT64_MAX >> (64 - Layout::half_bits),
                                  INT64_MAX >> (63 - std::min(Layout::half_bits, 63))};
 
-// Groups of four columns, known at compile time so that a row is straight code; then the rest.
 // Returns what the rows add to a sum at most: their |gradients| and hessians.
-template <class Row, class Local, int Groups>
+template <class Row, class Local>
 GradientSums accumulate(const HistogramSource& source, const Task& task,
                         typename Local::Sum* local) {
   using Int = std::conditional_t<Row::half_bits <= 16, int32_t, int64_t>;
-  const int n_rest = TileView::features_of(task.tile, source.tiles.n_features) - 4 * Groups;
+  const int last_column = TileView::features_of(task.tile, source.tiles.n_features) - 1;
   const int64_t stride = TileView::stride_of(task.tile, source.tiles.n_features);
   const uint8_t* tile = source.tiles.rows_of(task.tile);
   const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
@@ -84,27 +113,13 @@ GradientSums accumulate(const HistogramSource& source, const Task& task,
     const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
     prefetch(tile + ahead * stride);
     prefetch(packed_rows + ahead);
-    const uint8_t* codes = tile + row * stride;
     const typename Row::Sum packed = packed_rows[row];
     const auto grad = static_cast<Int>(Row::grad(packed));
     abs_grad += grad < 0 ? -grad : grad;
     hess += static_cast<Int>(Row::hess(packed));
-    const typename Local::Sum value = convert<Local, Row>(packed);
-#pragma GCC unroll 8
-    for (int g = 0; g < Groups; ++g)
-      add_row<Local>(local + 4 * g * COLUMN_STRIDE<Local>, codes + 4 * g, 4, value);
-    add_row<Local>(local + 4 * Groups * COLUMN_STRIDE<Local>, codes + 4 * Groups, n_rest, value);
+    add_row<Local>(local, tile + row * stride, last_column, convert<Local, Row>(packed));
   }
   return {abs_grad, hess};
-}
-
-template <class Row, class Local, int Groups = TILE_FEATURES / 4>
-GradientSums accumulate_tile(const HistogramSource& source, const Task& task,
-                             typename Local::Sum* local) {
-  const int n_groups = TileView::features_of(task.tile, source.tiles.n_features) / 4;
-  if constexpr (Groups > 0)
-    if (n_groups < Groups) return accumulate_tile<Row, Local, Groups - 1>(source, task, local);
-  return accumulate<Row, Local, Groups>(source, task, local);
 }
 
 // to += from, or to = from where the slot still holds another node's sums.
@@ -214,7 +229,7 @@ void add_rows(const HistogramSource& source, const Task& task, int64_t block_row
       used = {0, 0};
     }
     const Task part{task.node, task.tile, begin, std::min(begin + part_rows, task.end)};
-    const GradientSums more = accumulate_tile<Row, Local>(source, part, local);
+    const GradientSums more = accumulate<Row, Local>(source, part, local);
     used = {used.grad + more.grad, used.hess + more.hess};
   }
   flush_local();
@@ -225,9 +240,9 @@ void run_task(const HistogramSource& source, const Task& task, const Node& node,
               Guard& guard, Simd simd) {
   auto* local = static_cast<typename Local::Sum*>(buffer);
   const auto flush_local = [&] {
-    visit_total_width(node.total_width, source.packed, [&](auto total) {
+    visit_total_width(node.total_width, [&](auto total) {
       using Total = decltype(total);
-      if constexpr (Total::half_bits >= Local::half_bits && PACKED_ALIKE<Local, Total>)
+      if constexpr (Total::half_bits >= Local::half_bits)
         flush<Local, Total>(source, task, local, node.sums, guard, simd);
     });
   };
@@ -276,11 +291,8 @@ std::vector<Node> nodes_of(std::span<const Build> plan, const PoolView& pool,
   return nodes;
 }
 
-void clear_slot(const Node& node, int64_t n_bins, bool packed) {
-  visit_total_width(node.total_width, packed, [&](auto total) {
-    using Sum = typename decltype(total)::Sum;
-    std::fill_n(reinterpret_cast<Sum*>(node.sums), n_bins, Sum{});
-  });
+void clear_slot(const Node& node, int64_t n_bins) {
+  std::fill_n(node.sums, n_bins * (node.total_width / 4), uint8_t{0});
 }
 
 template <class Parent, class Child, class Out>
@@ -298,18 +310,16 @@ void subtract_slot(uint8_t* parent, const uint8_t* child, int64_t begin, int64_t
   }
 }
 
-void subtract_step(const Subtraction& step, const PoolView& pool, BinRange bins, bool packed,
-                   Simd simd) {
+void subtract_step(const Subtraction& step, const PoolView& pool, BinRange bins, Simd simd) {
   uint8_t* parent = pool.data + step.parent_slot * pool.slot_bytes;
   const uint8_t* built = pool.data + step.built_slot * pool.slot_bytes;
-  visit_total_width(step.parent_width, packed, [&](auto p) {
-    visit_total_width(step.built_width, packed, [&](auto c) {
-      visit_total_width(step.out_width, packed, [&](auto o) {
+  visit_total_width(step.parent_width, [&](auto p) {
+    visit_total_width(step.built_width, [&](auto c) {
+      visit_total_width(step.out_width, [&](auto o) {
         using P = decltype(p);
         using C = decltype(c);
         using O = decltype(o);
-        if constexpr (C::half_bits <= P::half_bits && O::half_bits <= P::half_bits &&
-                      PACKED_ALIKE<P, C> && PACKED_ALIKE<P, O> && PACKED_ALIKE<C, O>)
+        if constexpr (C::half_bits <= P::half_bits && O::half_bits <= P::half_bits)
           with_simd(simd, [&] { subtract_slot<P, C, O>(parent, built, bins.first, bins.last); });
       });
     });
@@ -338,16 +348,16 @@ void build_histograms(std::span<const Build> plan, const PoolView& pool,
     const Task& task = tasks[t];
     const Node& node = nodes[task.node];
     Guard& guard = guards[task.node * n_tiles + task.tile];
-    visit_width(node.local_width, source.packed, [&](auto local) {
+    visit_local_width(node.local_width, source.packed, [&](auto local) {
       run_task<decltype(local)>(source, task, node, local_buffer(), guard, simd);
     });
   });
   for (const Node& node : nodes)  // a rank may hold no row of a node
-    if (node.begin == node.end) clear_slot(node, source.layout->n_bins(), source.packed);
+    if (node.begin == node.end) clear_slot(node, source.layout->n_bins());
 }
 
 void subtract_histograms(std::span<const Subtraction> plan, const PoolView& pool, BinRange bins,
-                         bool packed, int n_threads, Simd simd) {
+                         int n_threads, Simd simd) {
   for (const Subtraction& step : plan) {
     pool.slot(step.parent_slot, bins.last, step.parent_width);
     pool.slot(step.built_slot, bins.last, step.built_width);
@@ -358,8 +368,7 @@ void subtract_histograms(std::span<const Subtraction> plan, const PoolView& pool
   }
   parallel_tasks(
       static_cast<int64_t>(plan.size()), n_threads,
-      [&](int64_t i) { subtract_step(plan[i], pool, bins, packed, simd); },
-      SUBTRACTIONS_PER_THREAD);
+      [&](int64_t i) { subtract_step(plan[i], pool, bins, simd); }, SUBTRACTIONS_PER_THREAD);
 }
 
 }  // namespace bitgrove

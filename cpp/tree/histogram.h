@@ -24,7 +24,8 @@ struct BinRange {
   int64_t first, last;
 };
 
-// What histograms are made of; `packed` is false for the paper's unpacked ablation.
+// What histograms are made of. packed: accumulators hold both halves of a sum in one integer, as
+// slots do; false is the paper's ablation.
 struct HistogramSource {
   const TileLayout* layout;
   TileView tiles;  // what TileView calls a feature is a column of the layout here
@@ -41,6 +42,6 @@ void build_histograms(std::span<const Build> plan, const PoolView& pool,
 
 // Within the given bins alone; the parent's slot becomes the larger child's.
 void subtract_histograms(std::span<const Subtraction> plan, const PoolView& pool, BinRange bins,
-                         bool packed, int n_threads, Simd simd);
+                         int n_threads, Simd simd);
 
 }  // namespace bitgrove

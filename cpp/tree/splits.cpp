@@ -11,7 +11,6 @@
 
 #include "bindings/rooms.h"
 #include "common/parallel.h"
-#include "common/widths.h"
 #include "levels.h"
 #include "rules.h"
 #include "tree/scan.h"
@@ -29,40 +28,6 @@ struct Candidate {
   double gain;
   int bin;
 };
-
-// Running sums over the value bins, as float64 (exact: below 2^53).
-struct Prefix {
-  alignas(64) double grad[BINS_PER_FEATURE];
-  alignas(64) double hess[BINS_PER_FEATURE];
-};
-
-// Running sums of packed halves: 32-bit integers, as long as the node's hessian is one.
-struct ShortPrefix {
-  alignas(64) int32_t grad[BINS_PER_FEATURE];
-  alignas(64) int32_t hess[BINS_PER_FEATURE];
-};
-
-// sums[b] = bins[0] + ... + bins[b]
-template <class Layout>
-BG_FN void scan(const typename Layout::Sum* bins, int n_bins, typename Layout::Sum* sums) {
-  typename Layout::Sum sum{};
-  int b = 0;
-  if constexpr (std::is_integral_v<typename Layout::Sum>)
-    for (; b + lanes_of<typename Layout::Sum> <= n_bins; b += lanes_of<typename Layout::Sum>)
-      sum = scan_lanes(bins + b, sum, sums + b);
-  for (; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
-}
-
-template <class Layout, class Sums>
-BG_FN void running_sums(const typename Layout::Sum* bins, int n_bins, Sums& prefix) {
-  using Sum = std::remove_cvref_t<decltype(prefix.grad[0])>;
-  alignas(64) typename Layout::Sum sums[BINS_PER_FEATURE];
-  scan<Layout>(bins, n_bins, sums);
-  for (int b = 0; b < n_bins; ++b) {
-    prefix.grad[b] = static_cast<Sum>(Layout::grad(sums[b]));
-    prefix.hess[b] = static_cast<Sum>(Layout::hess(sums[b]));
-  }
-}
 
 // The largest of `n` gains, eight lanes at a time; gains are padded with NO_GAIN to a multiple.
 BG_FN double largest(const double* gains, int n) {
@@ -180,11 +145,10 @@ BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad,
 }
 
 // The only cut of a feature of two bins, such as one of zeros and ones.
-template <class Layout, class Gain>
-BG_FN void search_cut(const SearchedNode& node, const typename Layout::Sum& left, int f,
-                      const Gain& gain_of, SplitInfo& best) {
-  const auto gl = static_cast<double>(Layout::grad(left)),
-             hl = static_cast<double>(Layout::hess(left));
+template <class Gain>
+BG_FN void search_cut(const SearchedNode& node, const LevelSums& left, int f, const Gain& gain_of,
+                      SplitInfo& best) {
+  const double gl = left.grad, hl = left.hess;
   const double gr = node.grad - gl, hr = node.hess - hl;
   if (hl < node.min_hess || hr < node.min_hess) return;
   const double gain = gain_of(gl, hl, gr, hr);
@@ -192,34 +156,32 @@ BG_FN void search_cut(const SearchedNode& node, const typename Layout::Sum& left
     best = {gain, static_cast<int64_t>(gl), static_cast<int64_t>(hl), f, 0, true, 0, {}};
 }
 
-template <class Layout, class Sums, class Gain>
+template <class Sums, class Gain>
 void search_feature(const SearchedNode& node, const SplitFeatures& features, int f,
                     const Gain& gain, SplitInfo& best) {
   const int64_t offset = features.bin_offset[f];
   const int n_all = static_cast<int>(features.bin_offset[f + 1] - offset);
   const bool has_missing = features.has_missing[f];
   const int n_values = n_all - (has_missing ? 1 : 0);
-  const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot) + offset;
-  if (n_all == 2 && !has_missing) return search_cut<Layout>(node, bins[0], f, gain, best);
+  if (n_all == 2 && !has_missing) return search_cut(node, read_bin(node, offset), f, gain, best);
   using Sum = std::remove_cvref_t<decltype(Sums::grad[0])>;
   Sums prefix;
-  running_sums<Layout>(bins, n_values, prefix);
+  running_sums(node, offset, n_values, prefix);
   // With missing rows the last cut is values against missing; without, it is no split.
   const int n_cuts = has_missing ? n_values : n_values - 1, drawn = gain.drawn_cut(f, n_cuts);
   Candidate right = best_bin(prefix, n_cuts, 0.0, 0.0, node, gain, drawn, best.gain);
   bool default_left = !has_missing;
   if (has_missing) {
-    const double miss_grad = static_cast<double>(Layout::grad(bins[n_values]));
-    const double miss_hess = static_cast<double>(Layout::hess(bins[n_values]));
+    const LevelSums missing = read_bin(node, offset + n_values);
     const Candidate left =
-        best_bin(prefix, n_values - 1, miss_grad, miss_hess, node, gain, drawn, best.gain);
+        best_bin(prefix, n_values - 1, missing.grad, missing.hess, node, gain, drawn, best.gain);
     if (left.gain > right.gain || (left.gain == right.gain && left.bin <= right.bin)) {
       right = left;
       default_left = true;
     }
     if (default_left && right.gain != NO_GAIN) {
-      prefix.grad[right.bin] += static_cast<Sum>(miss_grad);
-      prefix.hess[right.bin] += static_cast<Sum>(miss_hess);
+      prefix.grad[right.bin] += static_cast<Sum>(missing.grad);
+      prefix.hess[right.bin] += static_cast<Sum>(missing.hess);
     }
   }
   if (right.gain > best.gain)
@@ -241,16 +203,10 @@ struct SortedLevels {
   int n = 0;
 };
 
-template <class Layout>
-LevelSums level_sums(const typename Layout::Sum& bin) {
-  return {static_cast<double>(Layout::grad(bin)), static_cast<double>(Layout::hess(bin))};
-}
-
-template <class Layout>
-void sort_levels(const typename Layout::Sum* bins, int n_bins, const GainRules& rules,
+void sort_levels(const SearchedNode& node, int64_t offset, int n_bins, const GainRules& rules,
                  SortedLevels& levels) {
+  read_bins(node, offset, n_bins, levels.sums.data());
   for (int b = 0; b < n_bins; ++b) {
-    levels.sums[b] = level_sums<Layout>(bins[b]);
     if (levels.sums[b].hess == 0.0) continue;
     levels.step[b] = level_step(levels.sums[b], rules);
     levels.bins[levels.n++] = static_cast<uint8_t>(b);
@@ -272,11 +228,13 @@ SplitInfo subset_split(const LevelRun& run, int feature, const BinSet& left_bins
 }
 
 // One level against the rest.
-template <class Layout, class Gain>
-void search_onehot(const typename Layout::Sum* bins, int n_bins, const SearchedNode& node, int f,
-                   int missing_bin, const Gain& gain_of, SplitInfo& best) {
+template <class Gain>
+void search_onehot(const SearchedNode& node, int64_t offset, int n_bins, int f, int missing_bin,
+                   const Gain& gain_of, SplitInfo& best) {
+  std::array<LevelSums, BINS_PER_FEATURE> sums;
+  read_bins(node, offset, n_bins, sums.data());
   for (int b = 0; b < n_bins; ++b) {
-    const LevelSums left = level_sums<Layout>(bins[b]);
+    const LevelSums& left = sums[b];
     if (left.hess < node.min_hess || node.hess - left.hess < node.min_hess) continue;
     const double gain = level_gain(left, node, gain_of);
     if (!(gain > best.gain)) continue;
@@ -287,17 +245,16 @@ void search_onehot(const typename Layout::Sum* bins, int n_bins, const SearchedN
 }
 
 // Not inlined: the loops over bins of numeric features are the hot ones, and are compiled alone.
-template <class Layout, class Gain>
+template <class Gain>
 BG_NOINLINE void search_levels(const SearchedNode& node, const SplitFeatures& features, int f,
                                const Gain& gain, SplitInfo& best) {
   const int64_t offset = features.bin_offset[f];
   const int n_bins = static_cast<int>(features.bin_offset[f + 1] - offset);
   const int missing_bin = n_bins - features.has_missing[f];
-  const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot) + offset;
   if (is_onehot(n_bins, gain.rules))
-    return search_onehot<Layout>(bins, n_bins, node, f, missing_bin, gain, best);
+    return search_onehot(node, offset, n_bins, f, missing_bin, gain, best);
   SortedLevels levels;
-  sort_levels<Layout>(bins, n_bins, gain.rules, levels);
+  sort_levels(node, offset, n_bins, gain.rules, levels);
   const auto from = [&](bool low, int i) { return levels.bins[low ? i : levels.n - 1 - i]; };
   for (const bool low : {true, false}) {
     const LevelRun run =
@@ -310,47 +267,39 @@ BG_NOINLINE void search_levels(const SearchedNode& node, const SplitFeatures& fe
 }
 
 // Whether a side of every split lacks hessian: the one without the bin that most rows are in.
-template <class Layout>
 BG_FN bool is_too_rare(const SearchedNode& node, const SplitFeatures& features, int f) {
   if (!features.implied || features.implied[f] < 0) return false;
-  const auto* bins = reinterpret_cast<const typename Layout::Sum*>(node.slot);
-  return node.hess - static_cast<double>(Layout::hess(bins[features.implied[f]])) < node.min_hess;
+  return node.hess - read_bin(node, features.implied[f]).hess < node.min_hess;
 }
 
 // The best split among the features [begin, end), each half of whose sums fits Sums.
-template <class Layout, class Sums, class Gain>
+template <class Sums, class Gain>
 void search_all(const SearchedNode& node, const SplitFeatures& features, int begin, int end,
                 const Gain& gain, SplitInfo& best) {
   for (int f = begin; f < end; ++f)
-    if (is_too_rare<Layout>(node, features, f))
+    if (is_too_rare(node, features, f))
       continue;
     else if (node.allowed[f] && features.categorical[f])
-      search_levels<Layout>(node, features, f, gain.of_feature(f), best);
+      search_levels(node, features, f, gain.of_feature(f), best);
     else if (node.allowed[f])
-      search_feature<Layout, Sums>(node, features, f, gain.of_feature(f), best);
+      search_feature<Sums>(node, features, f, gain.of_feature(f), best);
 }
 
 SplitInfo search_block(const SearchedNode& node, const SplitFeatures& features, int begin, int end,
-                       const SearchRules& rules, bool packed, Simd simd) {
+                       const SearchRules& rules, Simd simd) {
   const PlainGain plain{rules.gain, leaf_score(node.grad, node.hess, rules.gain)};
   double parent_score = plain.parent_score;
   SplitInfo best = NO_SPLIT;
-  visit_total_width(node.width, packed, [&](auto layout) {
-    using Layout = decltype(layout);
-    // A body for each kind of sums: in one, they would share registers and a stack.
-    if (rules.split) {
-      const RuledGain ruled = ruled_gain(rules.gain, *node.searched, *rules.split);
-      parent_score = ruled.parent_score;
-      return with_simd(
-          simd, [&] { search_all<Layout, Prefix>(node, features, begin, end, ruled, best); });
-    }
-    if constexpr (Layout::half_bits <= 32)
-      if (node.can_estimate)
-        return with_simd(simd, [&] {
-          search_all<Layout, ShortPrefix>(node, features, begin, end, plain, best);
-        });
-    with_simd(simd, [&] { search_all<Layout, Prefix>(node, features, begin, end, plain, best); });
-  });
+  // A body for each kind of sums: in one, they would share registers and a stack.
+  if (rules.split) {
+    const RuledGain ruled = ruled_gain(rules.gain, *node.searched, *rules.split);
+    parent_score = ruled.parent_score;
+    with_simd(simd, [&] { search_all<Prefix>(node, features, begin, end, ruled, best); });
+  } else if (node.can_estimate) {
+    with_simd(simd, [&] { search_all<ShortPrefix>(node, features, begin, end, plain, best); });
+  } else {
+    with_simd(simd, [&] { search_all<Prefix>(node, features, begin, end, plain, best); });
+  }
   if (!(best.gain > gain_floor(parent_score, rules.gain))) best = NO_SPLIT;
   return best;
 }
@@ -359,7 +308,7 @@ SplitInfo search_block(const SearchedNode& node, const SplitFeatures& features, 
 
 std::vector<SplitInfo> find_splits(std::span<const SearchNode> searched, const PoolView& pool,
                                    const SplitFeatures& features, const SearchRules& rules,
-                                   bool packed, int n_threads, Simd simd) {
+                                   int n_threads, Simd simd) {
   std::vector<SearchedNode> nodes;
   const int64_t n_bins = features.bin_offset[features.n_features];
   for (size_t i = 0; i < searched.size(); ++i)
@@ -377,8 +326,7 @@ std::vector<SplitInfo> find_splits(std::span<const SearchNode> searched, const P
       [&](int64_t task) {
         const int begin = features.first + static_cast<int>(task % n_blocks) * block;
         const int end = std::min(begin + block, features.last);
-        found[task] =
-            search_block(nodes[task / n_blocks], features, begin, end, rules, packed, simd);
+        found[task] = search_block(nodes[task / n_blocks], features, begin, end, rules, simd);
       },
       TASKS_PER_THREAD);
   std::vector<SplitInfo> best(n_nodes, NO_SPLIT);

@@ -35,6 +35,6 @@ struct SearchRules {
 
 std::vector<SplitInfo> find_splits(std::span<const SearchNode> nodes, const PoolView& pool,
                                    const SplitFeatures& features, const SearchRules& rules,
-                                   bool packed, int n_threads, Simd simd);
+                                   int n_threads, Simd simd);
 
 }  // namespace bitgrove

@@ -190,8 +190,8 @@ class Fig6(Experiment):
         header = ["", *(f"{kind}, {way}" for kind in kinds for way in (PACKED, APART)),
                   *(f"speedup, {kind}" for kind in kinds)]  # fmt: skip
         page = (
-            f"2-bit gradients, milliseconds per tree; {_conditions(study)} The scan of sums that "
-            "are not packed has no vector code: its speedup is not one of packing.\n\n"
+            f"2-bit gradients, milliseconds per tree; {_conditions(study)} Only accumulators "
+            "differ: histograms are packed in memory either way, and the scan reads those.\n\n"
             f"{markdown_table(header, lines)}"
         )
         labels = [PACKED, APART]

@@ -72,11 +72,18 @@ _LATER = {
     "BitGroveRanker": "estimators",
     "BitGroveRegressor": "estimators",
     "Verification": "verification",
+    "plot_importance": "plotting",
+    "plot_metric": "plotting",
+    "plot_split_value_histogram": "plotting",
+    "plot_tree": "plotting",
     "verify": "verification",
 }
+_ROOMS = ("dask", "plotting", "theory")
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"bitgrove.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'bitgrove' has no attribute {name!r}")
     return getattr(import_module(f"bitgrove.{_LATER[name]}"), name)

@@ -140,6 +140,9 @@ def plot_split_value_histogram(
     return _labelled(ax, f"Splits by {name}", "threshold", "number of splits")
 
 
+plot_split_values = plot_split_value_histogram  # the other is LightGBM's name
+
+
 def plot_tree(
     source: Any,
     tree_index: int = 0,

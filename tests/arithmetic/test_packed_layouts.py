@@ -101,8 +101,7 @@ def test_limits_are_reached(half_bits: int, width: int) -> None:
 
 
 @pytest.mark.parametrize("simd", SIMD)
-@pytest.mark.parametrize("packing", [True, False])
-def test_subtraction(packing: bool, simd: int) -> None:
+def test_subtraction(simd: int) -> None:
     """parent - built, for every triple of widths; built and rest both fit their own widths."""
 
     @settings(max_examples=8, deadline=None)
@@ -118,7 +117,7 @@ def test_subtraction(packing: bool, simd: int) -> None:
                 if abs(c[0] + r[0]) <= grad_range and c[1] + r[1] <= hess_range
             ]
             whole: Sums = [(c[0] + r[0], c[1] + r[1]) for c, r in pairs]
-            backend = cpu(1, simd, packing)
+            backend = cpu(1, simd)
             pool = dirty_pool(backend, empty_case(max(1, len(whole))).cpu, 3)
             write_slot(pool, 2, parent, whole)
             write_slot(pool, 0, built, [c for c, _ in pairs])
@@ -129,15 +128,14 @@ def test_subtraction(packing: bool, simd: int) -> None:
     check()
 
 
-@pytest.mark.parametrize("packing", [True, False])
 @pytest.mark.parametrize("width", TOTALS)
-def test_borrows(width: int, packing: bool) -> None:
+def test_borrows(width: int) -> None:
     """The lower half borrows from the upper one and gives back, at both ends of its range."""
     grad, hess = half_range(width)
     children = [(-grad, 0), (-1, hess), (1, 0), (0, hess), (-grad, hess), (grad, 0)]
     rests = [(grad, hess), (-1, 0), (-1, hess), (-grad, 0), (0, 0), (-grad, hess)]
     whole = [(c[0] + r[0], c[1] + r[1]) for c, r in zip(children, rests, strict=True)]
-    backend = cpu(packed=packing)
+    backend = cpu()
     pool = dirty_pool(backend, empty_case(len(whole)).cpu, 2)
     write_slot(pool, 0, width, whole)
     write_slot(pool, 1, width, children)
@@ -178,10 +176,9 @@ def test_subtraction_touches_only_its_bins() -> None:
 
 
 @pytest.mark.parametrize("width", TOTALS)
-@pytest.mark.parametrize("packing", [True, False])
-def test_the_sums_of_the_first_bins(width: int, packing: bool) -> None:
+def test_the_sums_of_the_first_bins(width: int) -> None:
     """Added up on the host, to the ends of the width's halves."""
-    pool = dirty_pool(cpu(packed=packing), empty_case(10).cpu, 3)
+    pool = dirty_pool(cpu(), empty_case(10).cpu, 3)
     top_grad, top_hess = half_range(width)
     sums: Sums = [(b - 5, b) for b in range(8)]
     grad, hess = (sum(s[half] for s in sums) for half in (0, 1))

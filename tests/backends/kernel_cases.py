@@ -108,7 +108,7 @@ def unpack_rows(packed: NDArray[Any]) -> I64:
 def read_slot(pool: CpuPool, slot: int, width: int, n_bins: int) -> Sums:
     """The sums of a slot, unpacked here and not by the core."""
     raw = pool.storage[slot, : n_bins * width // 4]
-    if pool.packed and width < 64:
+    if width < 64:
         return [unpack(both, width) for both in raw.view(ROW_TYPES[width]).tolist()]
     pairs = raw.view(f"i{width // 8}").reshape(-1, 2).tolist()
     return [(grad, hess % 2**width) for grad, hess in pairs]
@@ -116,7 +116,7 @@ def read_slot(pool: CpuPool, slot: int, width: int, n_bins: int) -> Sums:
 
 def write_slot(pool: CpuPool, slot: int, width: int, sums: Sums) -> None:
     """Puts sums into a slot as the kernels have them there."""
-    if pool.packed and width < 64:
+    if width < 64:
         raw = np.array([pack(g, h, width) for g, h in sums], dtype=ROW_TYPES[width])
     else:
         signed = [(g, h - 2**width if h >= 2 ** (width - 1) else h) for g, h in sums]
@@ -167,7 +167,7 @@ def core_tree(
         "column_of": matrix.column_of,
         "sparse": matrix.lists,
         "marks": np.full((0, 0), _core.NO_MARK, dtype=np.uint8),
-        "packed": pool.packed,
+        "packed": backend.packed,
         "n_threads": backend.n_threads,
         "simd": backend.simd,
     }

@@ -67,10 +67,8 @@ class Search:
         matrix.prepare(self.mapper)
         return matrix
 
-    def cpu(
-        self, width: int, packed: bool = True, simd: int = SIMD[-1], n_threads: int = 1
-    ) -> Records:
-        backend = cpu(n_threads, simd, packed)
+    def cpu(self, width: int, simd: int = SIMD[-1], n_threads: int = 1) -> Records:
+        backend = cpu(n_threads, simd)
         pool = dirty_pool(backend, self.matrix(backend), len(self.nodes))
         for slot, node in enumerate(self.nodes):
             write_slot(pool, slot, width, node)
@@ -84,9 +82,8 @@ class Search:
         expected = self.reference()
         for width in widths:
             for simd in SIMD:
-                for packed in (True, False):
-                    found = self.cpu(width, packed, simd, 1 + simd)
-                    assert found.tobytes() == expected.tobytes()
+                found = self.cpu(width, simd, 1 + simd)
+                assert found.tobytes() == expected.tobytes()
         return expected
 
 

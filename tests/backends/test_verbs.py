@@ -11,7 +11,7 @@ from kernel_cases import SIMD, cpu
 from verb_suite import VerbSuite
 
 NAMES = {level: name for name, level in SIMD_LEVELS.items()}
-# (threads, instruction set, both halves of a sum in one integer)
+# (threads, instruction set, accumulators that hold both halves of a sum in one integer)
 PLACES = [(1, simd, True) for simd in SIMD]
 PLACES += [(4, SIMD[-1], True)]
 PLACES += [(1, SIMD[0], False), (4, SIMD[-1], False)]

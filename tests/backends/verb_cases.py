@@ -205,7 +205,7 @@ def pool_sums(pool: HistogramPool, slot: int, width: int) -> I64:
     n_bins = int(pool.matrix.mapper.bin_offset[-1])
     raw = raw[: n_bins * width // 4]
     mask = 2 ** min(width, 63) - 1
-    if host.packed and width < 64:
+    if width < 64:
         both = raw.view(ROW_TYPES[width]).astype(np.int64)
         return np.stack([both >> width, both & mask], axis=1)
     pairs = raw.view(f"i{width // 8}").astype(np.int64).reshape(-1, 2)
@@ -215,7 +215,7 @@ def pool_sums(pool: HistogramPool, slot: int, width: int) -> I64:
 def write_sums(pool: HistogramPool, slot: int, width: int, sums: I64) -> None:
     host, memory = _slot_memory(pool, slot)
     width = host.width or width
-    if host.packed and width < 64:
+    if width < 64:
         raw = ((sums[:, 0] << width) + sums[:, 1]).astype(ROW_TYPES[width])
     else:
         raw = sums.astype(f"i{width // 8}")

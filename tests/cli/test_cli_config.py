@@ -77,8 +77,10 @@ def test_switches_are_pairs_too(capsys, tmp_path, rows):
     data, X, y = rows
     argv = [str(word) for word in train_argv(data, tmp_path / "m.bitgrove")]
     ok(capsys, *argv, "progress=false")
-    assert main([*argv, "progress=true"]) == 0
-    assert "5/5" in capsys.readouterr().err
+    for spelling in (["progress=true"], ["--progress", "true"], ["--progress=true"]):
+        assert main([*argv, *spelling]) == 0
+        assert "5/5" in capsys.readouterr().err
+    ok(capsys, *argv, "--progress", "false")
     said = ok(capsys, "cv", f"data={data}", "label=y", "objective=regression", "n_estimators=3",
               "shuffle=false", "time_order=false")  # fmt: skip
     params = {"objective": "regression", "n_estimators": 3}

@@ -12,7 +12,9 @@ import pytest
 from stream_cases import NAMES, streamed, streamed_valid
 
 import bitgrove as bg
-from bitgrove.errors import ParameterError
+from bitgrove.backends.room import Needs
+from bitgrove.errors import DeviceMemoryError, ParameterError
+from bitgrove.params import resolve
 from cases import CASES, signal, table
 
 DIGESTS = json.loads((Path(__file__).parents[1] / "golden" / "digests.json").read_text())
@@ -186,6 +188,22 @@ def test_memory_is_returned(backend: Any) -> None:
     for _ in range(4):
         train()
     assert before - free_bytes() < X.nbytes // 4
+
+
+def test_memory_that_is_not_there_is_said(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the estimate it trains, with few histograms; one byte below it is refused."""
+    cupy = pytest.importorskip("cupy")
+    X = table(20_000, 6, 7)
+    y, params = (X[:, 0] > 0).astype(float), {**BINARY, "device": "cuda"}
+    expected = bg.train({**BINARY, "device": "cpu"}, bg.Dataset(X, y)).digest()
+    least = Needs(bg.Dataset(X, y), [], 1, 0, resolve(params)).least(False)
+    cupy.get_default_memory_pool().free_all_blocks()
+    monkeypatch.setattr(type(backend.device), "free_bytes", lambda self: least)
+    assert bg.train(params, bg.Dataset(X, y)).digest() == expected
+    cupy.get_default_memory_pool().free_all_blocks()
+    monkeypatch.setattr(type(backend.device), "free_bytes", lambda self: least - 1)
+    with pytest.raises(DeviceMemoryError, match="need at least"):
+        bg.train(params, bg.Dataset(X, y))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

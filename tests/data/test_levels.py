@@ -56,6 +56,7 @@ NUMBERS: dict[str, tuple[Any, str, list[Any], list[int]]] = {
     "categories": (pd.Series([3, 1, 3], dtype="category"), INTEGER, [1, 3], [1, 0, 1]),
     "one and 1.0": (np.array([1, 1.0, 2], dtype=object), INTEGER, [1, 2], [0, 0, 1]),
     "polars": (pl.Series([5, None, 4]), INTEGER, [4, 5], [1, -1, 0]),
+    "NA of pandas": (np.array([7, pd.NA], dtype=object), INTEGER, [7], [0, -1]),
     "nothing": (np.array([np.nan, np.nan]), INTEGER, [], [-1, -1]),
 }
 
@@ -77,6 +78,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "too large": (np.array([1e300]), "64 bits"),
     "dates": (pd.Series(pd.date_range("2020", periods=2)), "datetime"),
     "date categories": (pd.Series(pd.date_range("2020", periods=2)).astype("category"), "Time"),
+    "intervals": (pd.Series(pd.cut([0.1, 0.9], 2)), r"Interval.*astype\(str\)"),
     "complex": (np.array([1j]), "complex"),
 }
 

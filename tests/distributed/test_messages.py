@@ -28,8 +28,8 @@ TOTALS = [16, 32, 64]
 HEADER, LENGTH, PADDING = 2, 4, 8  # bytes of a block, of a step, behind a message
 
 
-def new_pool(n_slots: int, n_bins: int, half_bits: int = 64, packing: bool = True) -> CpuPool:
-    return dirty_pool(cpu(2, packed=packing), empty_case(n_bins).cpu, n_slots, half_bits)
+def new_pool(n_slots: int, n_bins: int, half_bits: int = 64) -> CpuPool:
+    return dirty_pool(cpu(2), empty_case(n_bins).cpu, n_slots, half_bits)
 
 
 @contextmanager
@@ -56,18 +56,17 @@ def sums_of_bits(data: st.DataObject, width: int, n_bins: int) -> Sums:
     return sums
 
 
-@pytest.mark.parametrize("packing", [True, False])
 @pytest.mark.parametrize("width", TOTALS)
 @settings(max_examples=120, deadline=None)
 @given(data=st.data())
-def test_round_trip(width: int, packing: bool, data: st.DataObject) -> None:
+def test_round_trip(width: int, data: st.DataObject) -> None:
     """Two slots to two messages and into slots of at least that width, in the middle of them."""
     n_bins = data.draw(st.sampled_from([1, 2, 63, 64, 65, 128, 200]), "bins")
     sums = [sums_of_bits(data, width, n_bins) for _ in range(2)]
     first = data.draw(st.integers(0, n_bins), "first")
     last = data.draw(st.integers(first, n_bins), "last")
     out = data.draw(st.sampled_from([w for w in TOTALS if w >= width]), "width of the receiver")
-    pool = new_pool(3, n_bins, packing=packing)
+    pool = new_pool(3, n_bins)
     for slot in (0, 1):
         write_slot(pool, slot, width, sums[slot])
     with instructions(data.draw(st.sampled_from(SIMD), "instructions")):
@@ -83,18 +82,17 @@ def test_round_trip(width: int, packing: bool, data: st.DataObject) -> None:
             assert (pool.storage[:2] == before).all()
 
 
-@pytest.mark.parametrize("packing", [True, False])
 @pytest.mark.parametrize("width", TOTALS)
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
-def test_ranks_add_up(width: int, packing: bool, data: st.DataObject) -> None:
+def test_ranks_add_up(width: int, data: st.DataObject) -> None:
     """The sum of all ranks needs the whole width; each message only what its own sums need."""
     n_ranks, n_bins = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 70))
     top_grad, top_hess = (top // n_ranks for top in half_range(width))
     share = st.tuples(st.integers(-top_grad, top_grad), st.integers(0, top_hess))
     bins = st.lists(share | st.just((0, 0)), min_size=n_bins, max_size=n_bins)
     ranks: list[Sums] = [data.draw(bins) for _ in range(n_ranks)]
-    pool = new_pool(n_ranks, n_bins, packing=packing)
+    pool = new_pool(n_ranks, n_bins)
     for rank, sums in enumerate(ranks):
         write_slot(pool, rank, width, sums)
     sent = parts(*[(rank, rank, width, 0, n_bins) for rank in range(n_ranks)])
@@ -127,7 +125,7 @@ def test_backends_understand_each_other() -> None:
     assert all(messages == wrote[0] for messages in wrote)
 
 
-POOLS = ["reference", "16", "32", "64", "32 unpacked"]
+POOLS = ["reference", "16", "32", "64"]
 
 
 def with_width(steps: list[tuple[int, int, int, int]], width: int) -> Records:
@@ -140,8 +138,8 @@ def filled_pool(kind: str, sums: NDArray[np.int64]) -> tuple[Any, int]:
         pool: Any = ReferenceBackend().new_pool(empty_case(sums.shape[1]).reference, 3, 64)
         pool.storage[:] = sums
         return pool, 16
-    width = int(kind.split()[0])
-    pool = new_pool(len(sums), sums.shape[1], packing="unpacked" not in kind)
+    width = int(kind)
+    pool = new_pool(len(sums), sums.shape[1])
     for slot, pairs in enumerate(sums.tolist()):
         write_slot(pool, slot, width, [tuple(pair) for pair in pairs])
     return pool, width

@@ -21,6 +21,7 @@ from bitgrove.plotting import (  # noqa: E402
     plot_importance,
     plot_metric,
     plot_split_value_histogram,
+    plot_split_values,
     plot_tree,
 )
 
@@ -173,7 +174,7 @@ def test_a_tree_without_splits(grown):
 
 
 def test_thresholds_of_a_feature(grown):
-    ax = plot_split_value_histogram(grown, "$a$", bins=4)
+    ax = plot_split_values(grown, "$a$", bins=4)
     counts, _ = grown.get_split_value_histogram(0, 4)
     assert [bar.get_height() for bar in ax.patches] == counts.tolist()
     with pytest.raises(DataError, match="features are"):

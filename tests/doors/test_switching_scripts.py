@@ -245,3 +245,51 @@ def test_xgboost_multiclass() -> None:
     params = {"objective": "multi:softprob", "num_class": 3, "max_depth": 3, "min_data": 5}
     bst = xgb.train(params, dtrain, 20, evals=[(dtest, "test")], verbose_eval=0)
     assert accuracy_score(y_test, bst.predict(dtest).argmax(axis=1)) > 0.9
+
+
+def test_watchlist_by_place(cancer: Any) -> None:
+    """XGBoost's own walkthrough: pairs as parameters, the watchlist as the fourth argument."""
+    X_train, X_test, y_train, y_test = cancer
+    dtrain = DMatrix(data=X_train, label=y_train, missing=np.nan, enable_categorical=True)
+    dtest = DMatrix(X_test, y_test, nthread=2)
+    param = {"max_depth": 2, "eta": 1, "objective": "binary:logistic"}
+    bst = xgb.train(list(param.items()), dtrain, 2, [(dtest, "eval"), (dtrain, "train")])
+    assert list(bst.info.evals_result) == ["eval", "train"]
+    lgb_eval = lgb.Dataset(data=X_test, label=y_test, params={})
+    gbm = lgb.train({"objective": "binary"}, dtrain, 2, [lgb_eval])
+    assert list(gbm.info.evals_result) == ["valid_0"]
+    margin = np.full(len(y_test), 0.5)
+    assert (DMatrix(X_test, y_test, base_margin=margin).init_score == margin).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"missing": -999}, "missing=-999"), ({"params": {"max_bin": 63}}, r"given to train\(\)"),
+     ({"lable": 1}, "unknown argument 'lable'"), ({"data": np.eye(3)}, "'X' and 'data'")],
+)  # fmt: skip
+def test_arguments_that_a_dataset_has_not(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DMatrix(np.eye(3), **given)
+    with pytest.raises(ValueError, match="X, the table, was not given"):
+        DMatrix(label=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("feval", r"eval_metric=f, called as f\(label, prediction\)"),
+     ("obj", r"objective=f, called as f\(label, score\)"), ("custom_metric", "eval_metric")],
+)  # fmt: skip
+def test_functions_under_other_names(name: str, instead: str) -> None:
+    data = DMatrix(np.eye(3), [0, 1, 2])
+    with pytest.raises(ValueError, match=f"{name}.*{instead}"):
+        lgb.train({"objective": "regression"}, data, **{name: lambda a, b: ("m", 0.0, True)})
+
+
+def test_attributes_and_pictures_by_their_names(cancer: Any) -> None:
+    X_train, X_test, y_train, y_test = cancer
+    model = XGBClassifier(n_estimators=3).fit(X_train, y_train, eval_set=[(X_test, y_test)])
+    assert model.feature_name_ == list(X_train.columns)
+    assert list(model.evals_result()["valid_0"]) == ["logloss"]
+    pytest.importorskip("matplotlib").use("Agg")
+    assert lgb.plot_importance(model, max_features=3).get_title()
+    assert lgb.plotting.plot_tree is lgb.plot_tree

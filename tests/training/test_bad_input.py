@@ -92,6 +92,29 @@ def test_text_that_looks_like_numbers_and_masks_are_refused() -> None:
         bg.Dataset(X, np.ma.masked_greater(Y, 0.0))
     with pytest.raises(TypeError, match="X is a masked array"):
         train().predict(np.ma.masked_greater(X, 0.0))
+    fitted = BitGroveRegressor(**FAST).fit(X, Y)
+    with pytest.raises(TypeError, match="X is a masked array"):
+        fitted.predict(np.ma.masked_greater(X, 0.0))
+    for place, name in enumerate(("X", "y", "sample_weight")):
+        given = [X, Y, np.ones(N)]
+        given[place] = np.ma.masked_greater(given[place], 0.0)
+        with pytest.raises(TypeError, match=f"{name} is a masked array"):
+            BitGroveRegressor(**FAST).fit(*given)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_series_is_no_table(library: str) -> None:
+    series = pytest.importorskip(library).Series(X[:, 0])
+    for call in (bg.Dataset, BitGroveRegressor(**FAST).fit(X, Y).predict, train().predict):
+        with pytest.raises(ValueError, match="X is a Series; a table is needed"):
+            call(series)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=str)
+def test_rows_without_a_class(missing: Any) -> None:
+    labels = np.array([*["yes", "no"] * (N // 2 - 1), "yes", missing], dtype=object)
+    with pytest.raises(ValueError, match=f"y has no label in 1 of {N} rows .row {N - 1}"):
+        BitGroveClassifier(**FAST).fit(X, labels)
 
 
 TARGETS = {

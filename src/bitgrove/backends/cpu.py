@@ -83,12 +83,11 @@ class CpuPool:
     matrix: CpuMatrix
     n_slots: int
     half_bits: int
-    packed: bool
     n_threads: int
     storage: NDArray[np.uint8]
 
     def on_host(self, slots: I64) -> HostSlots:
-        return HostSlots(self.storage, self.packed, n_threads=self.n_threads)
+        return HostSlots(self.storage, n_threads=self.n_threads)
 
     def put_back(self, host: HostSlots) -> None:
         """It is the pool's own memory."""
@@ -102,7 +101,7 @@ def _aligned_bytes(n_bytes: int) -> NDArray[np.uint8]:
 
 
 class CpuBackend:
-    """packed: both halves of a sum in one integer; False is the paper's slower ablation."""
+    """packed: accumulators hold both halves of a sum in one integer; False is an ablation."""
 
     name = "cpu"
     leaves_host_idle = False
@@ -242,7 +241,7 @@ class CpuBackend:
         if matrix.lists is not None:
             _core.give_back_heap()  # what wide tables needed until here
         storage = _aligned_bytes(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
-        return CpuPool(matrix, n_slots, half_bits, self.packed, self.n_threads, storage)
+        return CpuPool(matrix, n_slots, half_bits, self.n_threads, storage)
 
     def start_tree(self, pool: CpuPool, inputs: TreeInputs) -> CpuTreeWork:
         return CpuTreeWork(self, pool, inputs)
@@ -307,7 +306,7 @@ class CpuTreeWork(CoreTree):
             column_of=matrix.column_of,
             sparse=matrix.lists,
             marks=self._marks,
-            packed=pool.packed,
+            packed=backend.packed,
             n_threads=backend.n_threads,
             simd=backend.simd,
         )

@@ -20,7 +20,6 @@ class HostSlots(NamedTuple):
     """memory[i] is slot slots[i]; without `slots`, memory[i] is slot i."""
 
     memory: NDArray[np.uint8]  # (n, slot bytes)
-    packed: bool = True  # both halves of a sum in one integer, up to 32 bits per half
     width: int | None = None  # of all slots; None: as plans say
     slots: I64 | None = None  # ascending
     n_threads: int = 1
@@ -40,7 +39,7 @@ class HostSlots(NamedTuple):
         width = self.width or width
         raw = self.memory[at, : n_bins * width // 4]
         hess_mask = 2 ** min(width, 63) - 1
-        if self.packed and width < 64:
+        if width < 64:  # both halves of a sum in one integer
             both = raw.view(f"i{width // 4}").astype(np.int64)
             return np.array([(both >> width).sum(), (both & hess_mask).sum()])
         pairs = raw.view(f"i{width // 8}").astype(np.int64).reshape(-1, 2)

@@ -126,10 +126,10 @@ def _look_at(dataset: Dataset, max_bin: int) -> Look:
 
 
 def _sparse_bins(table: SparseTable, max_bin: int) -> int:
-    """Bins of columns whose stored values differ as much as some of them do."""
+    """Bins of columns whose stored values differ as much as some of them do; a tenth less."""
     some: Any = table.matrix.data[:: max(1, table.n_values // _LOOK_ROWS)]
     differing = len(np.unique(some)) / max(len(some), 1)
-    return int((np.minimum(table.survey.filled, max_bin) * differing).sum())
+    return int(0.9 * differing * np.minimum(table.survey.filled, max_bin).sum())
 
 
 def default_pool_mb(backend: Backend, dataset: Dataset) -> int:

@@ -24,7 +24,8 @@ _TABLES = ("params", "parameters")  # of a file: their keys are as those outside
 _SAME_WORDS = {"valid_data": "valid", "train": "data", "output_model": "model", "input_model":
                "init_model", "label_column": "label", "weight_column": "weight", "group_column":
                "group", "ignore_column": "ignore"}  # fmt: skip
-_SWITCHES = ("progress", "stratified", "shuffle", "time_order")  # --name or --no-name, no value
+_SWITCHES = ("progress", "stratified", "shuffle", "time_order")  # --name or --no-name
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def spelled_out(argv: Sequence[str], commands: Mapping[str, argparse.ArgumentParser]) -> list[str]:
@@ -37,8 +38,12 @@ def spelled_out(argv: Sequence[str], commands: Mapping[str, argparse.ArgumentPar
     others = {name for one in commands.values() for name in _names_of(one) if _reads_files(one)}
     rest: list[str] = []
     for before, word in pairwise(words):
-        is_value = _takes_one(parser, before)
-        rest += [word] if is_value else _as_options(word, known)
+        if _is_switch(before, known) and word.lower() in _TRUTHS:
+            rest[-1:] = _switched(before, _option_name(before[2:]), word)
+        elif _takes_one(parser, before):
+            rest.append(word)
+        else:
+            rest += _as_options(word, known)
     path, rest = _without_config(rest)
     if path is None:
         return [words[0], *rest]
@@ -54,6 +59,11 @@ def _names_of(parser: argparse.ArgumentParser) -> set[str]:
     return {name.lstrip("-").replace("-", "_") for name in parser._option_string_actions}
 
 
+def _is_switch(word: str, known: set[str]) -> bool:
+    name = _option_name(word[2:])
+    return word.startswith("--") and name in _SWITCHES and name in known
+
+
 def _takes_one(parser: argparse.ArgumentParser, word: str) -> bool:
     """Whether the next word is the value of this one, such as after --param."""
     action = parser._option_string_actions.get(word)
@@ -62,11 +72,13 @@ def _takes_one(parser: argparse.ArgumentParser, word: str) -> bool:
 
 def _as_options(word: str, known: set[str]) -> list[str]:
     """key=value as --key=value, if there is such an option; a file may have such a name, too."""
-    pair = _PAIR.fullmatch(word)
+    pair = _PAIR.fullmatch(word.removeprefix("--"))
     name = "" if pair is None else _option_name(pair[1])
     if pair is None or name not in known:
         return [word]
-    return _switched(word, name, pair[2]) if name in _SWITCHES else [f"--{name}={pair[2]}"]
+    if name in _SWITCHES:
+        return _switched(word, name, pair[2])
+    return [word] if word.startswith("--") else [f"--{name}={pair[2]}"]
 
 
 def _option_name(key: str) -> str:
@@ -134,7 +146,7 @@ def _words_of(path: str, name: str, value: Any) -> Iterator[str]:
 
 def _switched(where: str, name: str, value: Any) -> list[str]:
     if not isinstance(value, bool):
-        value = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower(), value)
+        value = _TRUTHS.get(str(value).lower(), value)
     if not isinstance(value, bool):
         raise ParameterError(f"{where}: {name} must be true or false, got {value!r}")
     if name == "time_order" and not value:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bitgrove.data.categories import choice_of
 from bitgrove.data.device_tables import beside, device_of, on_host
-from bitgrove.data.given_rows import Queries
+from bitgrove.data.given_rows import Queries, table_and_scores
 from bitgrove.data.given_values import (
     checked_group,
     checked_label,
@@ -61,7 +61,7 @@ class Dataset:
     ----------
     X : table of shape (n_rows, n_features)
         Numbers, and in data frames also text and categories. NaN and nulls are missing values. A
-        rank's shard may have no rows.
+        rank's shard may have no rows. LightGBM and XGBoost `data`.
     label : array, optional
         One number per row, or several columns of them.
     weight : array, optional
@@ -92,7 +92,7 @@ class Dataset:
 
     def __init__(
         self,
-        X: Any,
+        X: Any = None,
         label: Any = None,
         *,
         weight: Any = None,
@@ -104,7 +104,9 @@ class Dataset:
         reference: Dataset | None = None,
         categorical_feature: Any = "auto",
         free_raw_data: bool = True,
+        **more: Any,
     ) -> None:
+        X, init_score = table_and_scores(X, init_score, more)
         problems = Problems()
         with problems.collect():
             names = given_names(feature_names, feature_name)

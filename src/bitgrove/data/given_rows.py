@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bitgrove.errors import DataError, ParameterError
+from bitgrove.errors import DataError, ParameterError, UnknownParameterError
+from bitgrove.params.peers import check_switch
 
-# What fit() may be given under another name, as in XGBoost.
-_FIT_SPELLINGS = {
+# What fit() and Dataset may be given under another name, as in XGBoost.
+_SPELLINGS = {
+    "data": "X",
     "sample_weight_eval_set": "eval_sample_weight",
     "base_margin": "init_score",
     "base_margin_eval_set": "eval_init_score",
@@ -104,9 +106,23 @@ def _holds_one_array(given: Any) -> bool:
 
 
 def either(value: Any, name: str, more: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """An argument of fit by its own name or another library's, and what is left."""
-    others = [other for other, main in _FIT_SPELLINGS.items() if main == name and other in more]
+    """An argument by its own name or another library's, and what is left."""
+    others = [other for other, main in _SPELLINGS.items() if main == name and other in more]
     if others and value is not None:
         raise ParameterError(f"{name!r} and {others[0]!r} are the same argument; give one of them")
     left = {other: given for other, given in more.items() if other not in others}
     return more[others[0]] if others else value, left
+
+
+def table_and_scores(X: Any, init_score: Any, more: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Both by our names or another library's; its other arguments may only say the usual."""
+    X, more = either(X, "X", more)
+    init_score, more = either(init_score, "init_score", more)
+    for name, value in more.items():
+        if name == "params" and value:
+            raise UnknownParameterError("Dataset: params, such as max_bin, are given to train()")
+        if name not in ("nthread", "params") and not check_switch(name, value):
+            raise UnknownParameterError(f"Dataset: unknown argument {name!r}")
+    if X is None:
+        raise DataError("Dataset: X, the table, was not given")
+    return X, init_score

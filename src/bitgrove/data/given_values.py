@@ -15,9 +15,15 @@ from bitgrove.data.device_tables import on_host
 from bitgrove.errors import DataError, DataTypeError
 
 
-def as_array(what: str, values: Any) -> NDArray[Any]:
+def not_masked(what: str, values: Any) -> Any:
+    """The values themselves. NumPy and scikit-learn would read what a mask hides."""
     if isinstance(values, np.ma.MaskedArray):
         raise DataTypeError(f"{what} is a masked array; fill it, with NaN for missing values")
+    return values
+
+
+def as_array(what: str, values: Any) -> NDArray[Any]:
+    not_masked(what, values)
     try:
         return np.asarray(values)
     except ValueError as error:  # rows of different lengths

@@ -212,21 +212,24 @@ def _of_array(name: str, values: NDArray[Any]) -> Coded:
                             "numbers")  # fmt: skip
     number: dict[Any, int] = {}
     codes = np.array(
-        [-1 if _is_missing(v) else number.setdefault(v, len(number)) for v in values.tolist()],
+        [-1 if is_missing(v) else number.setdefault(v, len(number)) for v in values.tolist()],
         dtype=np.intp,
     )
     return _tidy(name, codes, list(number))
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+def is_missing(value: Any) -> bool:
+    """Whether a member of an array of objects is None, NaN, NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # NA compares to NA
+        return True
+    return bool(value != value)
 
 
 def _tidy(name: str, codes: Codes, values: list[Any]) -> Coded:
     """The same column with its levels sorted, those that no row has left out."""
     present = np.zeros(len(values), dtype=np.bool_)
     present[codes[codes >= 0]] = True
-    present &= np.array([not _is_missing(value) for value in values], dtype=np.bool_)
+    present &= np.array([not is_missing(value) for value in values], dtype=np.bool_)
     kept = np.flatnonzero(present)
     levels = _levels_of(name, [values[i] for i in kept])
     order = np.argsort(levels.values, kind="stable")
@@ -258,7 +261,7 @@ def _levels_of(name: str, values: Iterable[Any]) -> Levels:
         )
         raise DataError(
             f"column {name!r} holds {strange!r} ({type(strange).__name__}) among its levels; a "
-            "category holds either text or numbers"
+            "category holds either text or numbers (astype(str) makes text of all)"
         )
     if all(isinstance(v, int) or v.is_integer() for v in plain):
         whole = [int(v) for v in plain]

@@ -263,6 +263,10 @@ def collected(X: Any) -> Any:
         if hasattr(X, "read_row_group"):
             return X.read()  # a ParquetFile
         return X
+    if len(getattr(X, "shape", (0, 0))) == 1 and hasattr(X, "to_frame"):
+        raise DataError(
+            "X is a Series; a table is needed (of a column: X.to_frame(), of a row: X.iloc[[i]])"
+        )
     if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "columns"):
         return _from_stream(X)
     return X

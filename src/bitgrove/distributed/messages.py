@@ -28,7 +28,7 @@ def pack_messages(pool: HistogramPool, parts: Records, n_messages: int) -> list[
     """Messages of the parts, which are in the order of their `message`."""
     host = pool.on_host(np.unique(parts["slot"]))
     content, ends = _core.pack_messages(
-        host.memory, host.place(parts), n_messages, host.packed, host.n_threads, simd_level()
+        host.memory, host.place(parts), n_messages, host.n_threads, simd_level()
     )
     return np.split(content, ends[:-1])
 
@@ -49,5 +49,5 @@ def add_to_host(
     host: HostSlots, parts: Records, messages: Messages, added: tuple[int, int]
 ) -> None:
     """add_messages on slots that are in host memory already."""
-    how = (host.packed, host.n_threads, simd_level())
+    how = (host.n_threads, simd_level())
     _core.add_messages(host.memory, host.place(parts), added, messages, *how)

@@ -21,6 +21,7 @@ from bitgrove.callbacks import Callback
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import on_host
 from bitgrove.data.given_rows import Rows, either, pairs_of, same_rows, with_each
+from bitgrove.data.given_values import not_masked
 from bitgrove.errors import DataError, ParameterError, Problems, UnknownParameterError
 from bitgrove.estimators.fitted import Array, Fitted
 from bitgrove.estimators.signature import OF_ALL, docstring, main_names, make_init, table_of
@@ -233,7 +234,9 @@ class Estimator(Fitted):
             table = self._table(rows.X, self._categories(rows), reset=names is None)
         with problems.collect():
             assert_all_finite(target := self._target(on_host(rows.y)), input_name="y")
-            weight = None if rows.weight is None else column_or_1d(on_host(rows.weight))
+            weight = None
+            if rows.weight is not None:
+                weight = column_or_1d(not_masked("sample_weight", on_host(rows.weight)))
             if weight is not None and weight.dtype.kind not in "biuf":
                 raise DataError(f"sample_weight must hold numbers, got {weight.dtype}")
             if weight is not None and (weight < 0).any():
@@ -253,7 +256,7 @@ class Estimator(Fitted):
         )
 
     def _target(self, y: Any) -> Array:
-        target = np.asarray(y)
+        target = np.asarray(not_masked("y", y))
         several = self.takes_columns and target.ndim == 2 and target.shape[1] > 1
         return target if several else np.asarray(column_or_1d(y, warn=True))
 

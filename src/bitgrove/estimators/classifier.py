@@ -10,7 +10,8 @@ from sklearn.base import ClassifierMixin
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.given_rows import Rows
-from bitgrove.errors import ParameterError
+from bitgrove.data.levels import is_missing
+from bitgrove.errors import DataError, ParameterError
 from bitgrove.estimators.answers import (
     Answers,
     Classes,
@@ -106,6 +107,16 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     def _learn(self, answers: Answers) -> None:
         self.classes_, self.n_classes_ = answers.fitted
+
+    def _target(self, y: Any) -> Array:
+        given = np.asarray(y)
+        if given.dtype.kind == "O" and given.ndim == 1:
+            # scikit-learn would fail to compare them, or speak of a regression target.
+            rows = np.flatnonzero([*map(is_missing, given)])
+            if rows.size:
+                where = f"{rows.size} of {given.size} rows (row {rows[0]})"
+                raise DataError(f"y has no label in {where}")
+        return super()._target(y)
 
     def _learn_label(self, target: Array, weight: Array | None) -> Array:
         answers = Labels.learn(target) if target.ndim == 2 else Classes.learn(target, weight)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
+from bitgrove.data.given_values import not_masked
 from bitgrove.data.tables import collected, column_names
 from bitgrove.errors import ParameterError
 from bitgrove.machine.files import PathLike
@@ -142,7 +143,7 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
 
     def _table(self, X: Any, categories: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
-        X = X if isinstance(X, np.ndarray) else collected(X)
+        X = not_masked("X", X) if isinstance(X, np.ndarray) else collected(X)
         names = None if is_on_gpu(X) or hasattr(X, "iloc") else column_names(X)
         if names is not None:  # some versions of scikit-learn know the names of pandas alone
             if reset:
@@ -182,6 +183,16 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
     def get_booster(self) -> Model:
         """XGBoost's name of `model_`."""
         return self.booster_
+
+    @property
+    def feature_name_(self) -> list[str]:
+        """LightGBM's names of the features."""
+        return self.booster_.feature_name()
+
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """XGBoost's name of `evals_result_`."""
+        check_is_fitted(self)
+        return self.evals_result_
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

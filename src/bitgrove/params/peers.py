@@ -105,7 +105,9 @@ _elsewhere(
 )
 _elsewhere("class_weights auto_class_weights", CATBOOST, "class_weight of BitGroveClassifier")
 _elsewhere("one_hot_max_size", CATBOOST, "max_cat_to_onehot")
-_elsewhere("custom_metric", CATBOOST, "eval_metric, which takes a list")
+_elsewhere("feval", BOTH, "eval_metric=f, called as f(label, prediction)")
+_elsewhere("fobj obj", BOTH, "objective=f, called as f(label, score)")
+_elsewhere("custom_metric", "XGBoost and CatBoost", "eval_metric, which takes names and functions")
 _elsewhere("logging_level metric_period", CATBOOST, "verbosity, or log_evaluation(period)")
 _elsewhere("nan_mode text_features embedding_features best_model_min_trees", CATBOOST)
 _elsewhere("lambdarank_pair_method lambdarank_num_pair_per_sample", XGBOOST,

@@ -314,8 +314,8 @@ class TrainParams:
         "device_type", choices=("cpu", "auto", "cuda", "cuda:0", "reference"), affects_model=False)
     histogram_pool_mb: int | None = _row("int", None, EXECUTION,
         "Memory for histograms in MiB, at most. None: 1024 on the CPU, a quarter of the free "
-        "memory on a GPU. With less, more histograms are built again instead of kept. LightGBM "
-        "`histogram_pool_size`.",
+        "memory on a GPU, and no more than half of what rows leave over. With less, more "
+        "histograms are built again instead of kept. LightGBM `histogram_pool_size`.",
         "histogram_pool_size", low=1, high=MANY, optional=True, affects_model=False)
     frontier_alpha: float = _row("float", 0.75, EXECUTION,
         "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "

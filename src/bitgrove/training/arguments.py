@@ -36,17 +36,16 @@ def understood(
     params: Mapping[str, Any] | TrainParams, named: Mapping[str, Any], more: Mapping[str, Any]
 ) -> Arguments:
     """`named`: arguments of train() by name; `more`: the other keywords it was given."""
+    params = dict(params) if isinstance(params, (list, tuple)) else params  # XGBoost's pairs
     left = {name: value for name, value in more.items() if name not in _HARMLESS}
     callbacks = list(named["callbacks"] or [])
     sets, names = named["valid_sets"], named["valid_names"]
+    sets = _one("evals", left.pop("evals", None) or None, "valid_sets", sets or None)
     sets = [] if sets is None else [sets] if isinstance(sets, Dataset) else list(sets)
+    if sets and all(isinstance(pair, tuple) and len(pair) == 2 for pair in sets):  # XGBoost's
+        sets, names = [dataset for dataset, _ in sets], [name for _, name in sets]
     if not all(isinstance(dataset, Dataset) for dataset in sets):
         raise DataTypeError("valid_sets must be a Dataset or a list of them")
-    evals = left.pop("evals", None)
-    if evals:
-        if sets:
-            raise ParameterError("evals and valid_sets are the same argument; give one of them")
-        sets, names = [dataset for dataset, _ in evals], [name for _, name in evals]
     result = left.pop("evals_result", None)
     if result is not None:
         callbacks.append(record_evaluation(result))
