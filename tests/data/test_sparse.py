@@ -160,8 +160,7 @@ def test_threads_share_the_bins_of_a_node() -> None:
         assert found.to_bytes() == expected
 
 
-@pytest.mark.parametrize("kind", ["csr_array", "csc_array"])
-def test_rows_of_values_far_apart(kind: str) -> None:
+def test_rows_of_values_far_apart() -> None:
     """More than 2^16 bins lie between the values of a row: their gaps take several numbers."""
     rng = np.random.default_rng(13)
     rows = np.concatenate([np.arange(40), rng.integers(0, 40, 75_000), np.arange(40)])
@@ -171,13 +170,14 @@ def test_rows_of_values_far_apart(kind: str) -> None:
     alone = rows[40:-40] < 20  # the other rows have two values, at both ends
     kept = np.concatenate([np.ones(40, bool), alone, np.ones(40, bool)])
     where = (rows[kept], columns[kept])
-    table = getattr(sparse, kind)(sparse.coo_array((values[kept], where), shape=(40, 75_010)))
+    table = sparse.csr_array((values[kept], where), shape=(40, 75_010))
     y = (np.arange(40) % 2) + 0.1 * (np.arange(40) % 3)
     params = {**PARAMS, "n_estimators": 2, "n_jobs": 2}
     expected = bg.train(params, bg.Dataset(table.toarray(), y))
     assert expected.trees[0].feature[0] == 0
-    found = bg.train(params, bg.Dataset(table, y))
-    assert found.to_bytes() == expected.to_bytes()
+    for form in (table, table.tocsc()):
+        found = bg.train(params, bg.Dataset(form, y))
+        assert found.to_bytes() == expected.to_bytes()
     np.testing.assert_array_equal(found.predict(table), expected.predict(table.toarray()))
 
 

@@ -44,7 +44,7 @@ def test_the_formula() -> None:
     n_rows = block_rows(3)
     many = bg.Dataset(np.resize(X, (n_rows, 3)), np.arange(n_rows) % 3)
     scores, of_row, tiles = 3 * 8, 2 + 4 + 4, _core.tile_bytes(n_rows, 3)
-    expected = n_rows * (3 + 2 * scores + of_row) + tiles + 3 * 255 * (16 + 2 * 8)
+    expected = n_rows * (3 + 2 * scores + of_row) + tiles + 3 * 255 * (8 + 2 * 8)
     assert needs(many).least(True) == expected
     assert needs(many, gradient_bits=None).least(True) == expected + 6 * n_rows + 3 * 255 * 16
     valid = needs(many)._replace(valid=[rows(slice(100))])

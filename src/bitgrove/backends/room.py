@@ -26,14 +26,14 @@ from bitgrove.params import TrainParams
 from bitgrove.provenance.fingerprint import block_rows
 
 # Of a sparse table: at least; and a part of what its bins take. More saves little time.
-_SPARSE_POOL_MB, _SPARSE_POOL_PART = 16, 6
+_SPARSE_POOL_MB, _SPARSE_POOL_PART = 16, 3
 _LOOK_ROWS = 1024
 _SHARES_NO_BYTE = 128  # values above which a feature has a byte of the tiles for itself
 _SLOTS = 2  # without which no tree grows
 # cpp/data/edges.cpp: features whose values are sorted at once.
 _EDGE_FEATURES = 64
 _IN_TRANSIT = 24  # bytes of a value whose edges other ranks find: sent, received, sorted
-_EDGE = 16  # of a bin: its edge, and what splits compare with
+_EDGE = 8  # of a bin
 _PIECE = 40  # of a value in the last rows, which are no whole block of the fingerprint
 _STATISTICS = 36  # of a row, while levels become statistics: block, level, group, sums
 

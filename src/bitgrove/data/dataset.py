@@ -191,7 +191,7 @@ class Dataset:
     def n_bin_bytes(self) -> int:
         """What the bins take at least."""
         table = table_of(self.columns)
-        return self.n_rows * self.n_features if table is None else 4 * table.n_values
+        return self.n_rows * self.n_features if table is None else 2 * table.n_values
 
     @property
     def device(self) -> str:
