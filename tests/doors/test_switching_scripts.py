@@ -272,6 +272,8 @@ def test_arguments_that_a_dataset_has_not(given: dict[str, Any], message: str) -
         DMatrix(np.eye(3), **given)
     with pytest.raises(ValueError, match="X, the table, was not given"):
         DMatrix(label=[1, 2])
+    with pytest.raises(TypeError, match=r"X='train.svm' is a path; Dataset.from_parquet"):
+        DMatrix("train.svm", label=[1, 2])
 
 
 @pytest.mark.parametrize(

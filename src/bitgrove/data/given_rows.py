@@ -6,11 +6,12 @@ Receives the arguments of fit; returns one Rows for the training and one for eac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bitgrove.errors import DataError, ParameterError, UnknownParameterError
+from bitgrove.errors import DataError, DataTypeError, ParameterError, UnknownParameterError
 from bitgrove.params.peers import check_switch
 
 # What fit() and Dataset may be given under another name, as in XGBoost.
@@ -125,4 +126,8 @@ def table_and_scores(X: Any, init_score: Any, more: Mapping[str, Any]) -> tuple[
             raise UnknownParameterError(f"Dataset: unknown argument {name!r}")
     if X is None:
         raise DataError("Dataset: X, the table, was not given")
+    if isinstance(X, (str, Path)):
+        raise DataTypeError(
+            f"Dataset: X={str(X)!r} is a path; Dataset.from_parquet and open_dataset read files"
+        )
     return X, init_score

@@ -40,7 +40,7 @@ def understood(
     left = {name: value for name, value in more.items() if name not in _HARMLESS}
     callbacks = list(named["callbacks"] or [])
     sets, names = named["valid_sets"], named["valid_names"]
-    sets = _one("evals", left.pop("evals", None) or None, "valid_sets", sets or None)
+    sets = _one("evals", left.pop("evals", None) or None, "valid_sets", sets)
     sets = [] if sets is None else [sets] if isinstance(sets, Dataset) else list(sets)
     if sets and all(isinstance(pair, tuple) and len(pair) == 2 for pair in sets):  # XGBoost's
         sets, names = [dataset for dataset, _ in sets], [name for _, name in sets]
