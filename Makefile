@@ -6,14 +6,14 @@ STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-guided fuzz-train soak soak-kill faults reliability lint unit ranks docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-guided fuzz-train soak soak-kill faults reliability lint unit ranks ranks-beside docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
 
-# Tests of ranks mostly wait for each other: they run beside the others.
+# Tests of ranks mostly wait for each other: they run beside the others, and say what they found when they end.
 test: lint
-	$(MAKE) --jobs=2 --output-sync=line unit ranks
+	$(MAKE) --jobs=2 unit ranks-beside
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -26,6 +26,10 @@ unit: $(STAMP)
 
 ranks: $(STAMP)
 	$(BIN)/python -m pytest tests/distributed
+
+ranks-beside:
+	mkdir -p build
+	$(MAKE) ranks > build/ranks.txt 2>&1; status=$$?; cat build/ranks.txt; exit $$status
 
 # Needs an NVIDIA GPU; without one every test says why it was skipped.
 test-cuda: $(STAMP)
