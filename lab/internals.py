@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,14 @@ from bitgrove.backends.base import TreeInputs, TreeWork
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.backend import CudaBackend
 from bitgrove.backends.cuda.tree import CudaTreeWork
+from bitgrove.backends.room import Needs, share_room
 from bitgrove.cli import files, tables
 from bitgrove.cli.demo.data import blocks, make_higgs_like
 from bitgrove.data.binning import fit_edges
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
-from bitgrove.distributed.comm import gather_facts
+from bitgrove.distributed.comm import Comm, gather_facts
+from bitgrove.errors import HostMemoryError
 from bitgrove.machine.files import write_atomically
 from bitgrove.machine.gpu import import_cupy
 from bitgrove.machine.simd import simd_level
@@ -37,12 +40,14 @@ from bitgrove.objectives.metrics import EvalData, make_metric
 from bitgrove.params import resolve
 from bitgrove.theory.gain_error import rounding_errors
 from bitgrove.theory.leaves import leaf_of_rows
+from bitgrove.training import booster
 from bitgrove.training.booster import Booster, bin_training_set
 
 __all__ = [
-    "TreeByTree", "Wrapped", "bin_once", "bin_rows", "bins_of", "blocks", "chosen_by_hash",
-    "evaluate", "files", "gather_facts", "import_cupy", "make_higgs_like", "n_bins", "scores_along",
-    "simd_level", "tables", "timed_cuda_verbs", "write_atomically",
+    "HostMemoryError", "TreeByTree", "Wrapped", "bin_once", "bin_rows", "bins_of", "blocks",
+    "chosen_by_hash", "estimates_noted", "evaluate", "files", "gather_facts", "import_cupy",
+    "make_higgs_like", "n_bins", "scores_along", "simd_level", "tables", "timed_cuda_verbs",
+    "write_atomically",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -281,3 +286,19 @@ def timed_cuda_verbs() -> Iterator[dict[str, list[float]]]:
     finally:
         for (owner, verb), function in kept.items():
             setattr(owner, verb, function)
+
+
+# ---------------------------------------------------------------- memory
+
+
+@contextmanager
+def estimates_noted() -> Iterator[list[int]]:
+    """The bytes that each training inside of it was said to need at least."""
+    found: list[int] = []
+
+    def noted(backend: Any, needs: Needs, comm: Comm) -> int:
+        found.append(needs.least(backend.shares_bytes))
+        return share_room(backend, needs, comm)
+
+    with mock.patch.object(booster, "share_room", noted):
+        yield found

@@ -16,17 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 import numpy as np
 from scipy import sparse
 
 import bitgrove as bg
-from bitgrove.backends.room import Needs, share_room
 from bitgrove.distributed import run_threads
-from bitgrove.distributed.comm import Comm
-from bitgrove.errors import HostMemoryError
-from bitgrove.training import booster
+from lab.internals import HostMemoryError, estimates_noted
 from lab.reporting import markdown_table
 
 _GROUPS = Path("/sys/fs/cgroup")
@@ -104,16 +100,10 @@ def _resident(name: str) -> int:
 def child(shape: str, limit: int | None) -> None:
     """One training; prints what was estimated and what it took, or that it was refused."""
     Job({"n_estimators": 1}, [_numbers(60_000, 4)]).run()  # what every first training loads
-    job, found = SHAPES[shape](), []
-
-    def noted(backend: Any, needs: Needs, comm: Comm) -> int:
-        found.append(needs.least(backend.shares_bytes))
-        return share_room(backend, needs, comm)
-
+    job = SHAPES[shape]()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before, refused = _resident("VmRSS"), False
-    patched = mock.patch.object(booster, "share_room", noted)
-    with suppress(HostMemoryError), _limited(limit), patched:
+    with estimates_noted() as found, suppress(HostMemoryError), _limited(limit):
         refused = True
         job.run()
         refused = False

@@ -315,6 +315,9 @@ class Backend(Protocol):
     def room(self) -> Room:
         """Memory that is free where its arrays lie."""
 
+    def tile_bytes(self, n_rows: int, n_columns: int) -> int:
+        """Of the bins by rows, which lie beside those by columns."""
+
     def send_columns(self, columns: Sequence[Any]) -> Sequence[Any]:
         """The columns where the next two verbs read them best: on a device, if they fit there."""
 

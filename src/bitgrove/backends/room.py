@@ -9,7 +9,7 @@ do is known only when they do.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,7 @@ class Needs(NamedTuple):
     n_statistics: int
     params: TrainParams
     n_ranks: int = 1
+    tile_bytes: Callable[[int, int], int] = _core.tile_bytes  # of rows and columns, on the backend
 
     def most(self) -> int:
         """Bytes where every feature has all of its bins."""
@@ -79,7 +80,7 @@ class Needs(NamedTuple):
         stages, kept = [max(trees, self._piece_bytes())], 0
         if not self.train.binned:
             kept = self._bins_of(self.train) + _EDGE * look.n_bins
-            kept += int(_core.tile_bytes(n_rows, look.n_apart)) if look.n_apart else 0
+            kept += self.tile_bytes(n_rows, look.n_apart) if look.n_apart else 0
             stages.append(self._edge_bytes() - kept)
         if self.n_statistics:
             columns = scores * self.n_statistics

@@ -137,7 +137,10 @@ class Booster:
         self.info.device = self.backend.name
         n_statistics = len(many_levels(dataset, params))
         valid = [other for other in valid_sets if other is not train_set]
-        needs = Needs(dataset, valid, self.objective.n_outputs, n_statistics, params, comm.size)
+        needs = Needs(
+            dataset, valid, self.objective.n_outputs, n_statistics, params, comm.size,
+            self.backend.tile_bytes,
+        )  # fmt: skip
         self.pool_mb = share_room(self.backend, needs, comm)
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:

@@ -60,6 +60,7 @@ _MOST_BINS = 257  # of a feature, as the histogram pool counts them
 class CudaBackend:
     leaves_host_idle = True
     shares_bytes = False
+    tile_bytes = staticmethod(_core.tile_bytes)
     frontier = CoreFrontier
 
     def __init__(self, params: TrainParams) -> None:
@@ -107,7 +108,7 @@ class CudaBackend:
             int(mapper.edge_offset[-1]) + n_features
         )  # of two histograms; more get what is left
         memory.require(_training_bytes(n_rows, n_features) + 16 * n_bins, "training on this data")
-        tiles = memory.zeros(int(_core.tile_bytes(n_rows, n_features)), np.uint8)
+        tiles = memory.zeros(self.tile_bytes(n_rows, n_features), np.uint8)
         binned = memory.empty((n_features, n_rows), np.uint8)
         columns = with_dense_bins(columns, mapper, self._host.n_threads)
         missing = bin_on_device(columns, mapper, tiles, binned, self.device, self._sender)

@@ -53,6 +53,9 @@ class ReferenceBackend:
     def room(self) -> Room:
         return host_room()
 
+    def tile_bytes(self, n_rows: int, n_columns: int) -> int:
+        return 0  # it has none
+
     def send_columns(self, columns: Sequence[Any]) -> Sequence[Array]:
         return dense_columns(columns)
 
