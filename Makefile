@@ -132,13 +132,13 @@ wheel: $(STAMP)
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build
 	test $$(uname) != Linux || PATH=$(abspath $(BIN)):$$PATH SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
-	$(BIN)/python packaging/deflate.py "$$(ls dist/repaired/*.whl dist/*.whl 2> /dev/null | head -1)"
+	$(BIN)/python packaging/deflate.py "$$(ls dist/repaired/*.whl 2> /dev/null || ls dist/*.whl)"
 	ls -l dist/*
-	packaging/installed.sh $(BIN)/python "$$(ls dist/repaired/*.whl dist/*.whl 2> /dev/null | head -1)" $(INSTALLED)
+	packaging/installed.sh $(BIN)/python "$$(ls dist/repaired/*.whl 2> /dev/null || ls dist/*.whl)" $(INSTALLED)
 
 # What is compiled into the wheel and installed with it, as a CycloneDX file beside it.
 sbom: $(STAMP)
-	$(BIN)/python packaging/sbom.py "$$(ls dist/repaired/*.whl dist/*.whl | head -1)"
+	$(BIN)/python packaging/sbom.py "$$(ls dist/repaired/*.whl 2> /dev/null || ls dist/*.whl)"
 
 # Two builds of the last commit in different folders, compared byte by byte.
 reproducible: $(STAMP)

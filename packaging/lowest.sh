@@ -17,6 +17,6 @@ $here/bin/pip install --quiet --upgrade pip
 # What the tests themselves need may be new; what users have may be old.
 $here/bin/pip install --quiet -r $here/pins.txt pytest hypothesis 'pandas==2.0.*' 'polars==1.0.*' .
 rm -rf $here/tests && mkdir $here/tests
-cp -r tests pyproject.toml $here/tests/
+cp -r tests docs pyproject.toml $here/tests/
 cd $here/tests
 ../bin/python -m pytest -p no:cacheprovider "$@"

@@ -113,7 +113,7 @@ def test_which_columns_are_categories() -> None:
     assert set(bg.Dataset(frame, categorical_feature=[False, True, True]).levels) == {1, 2}
     renamed = bg.Dataset(frame, feature_names=["p", "q", "r"], categorical_feature=["r"])
     assert set(renamed.levels) == {1, 2}
-    with pytest.raises(DataError, match=r"column 'b' .* numbers are needed"):
+    with pytest.raises(DataError, match=r"column 'b' .*(numbers are needed|must hold numbers)"):
         bg.Dataset(frame, categorical_feature=None)
     mixed = np.array([["x", 1.5], ["y", None]], dtype=object)
     dataset = bg.Dataset(mixed, categorical_feature=[0])
