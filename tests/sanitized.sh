@@ -4,6 +4,7 @@
 set -eu
 sanitizers=$1 python=$2
 shift 2
+python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")  # CMake wants the whole path
 kind=$(echo "$sanitizers" | cut -d, -f1)
 build=build/$kind
 cmake=$(command -v cmake || echo "$(dirname "$python")/cmake")
