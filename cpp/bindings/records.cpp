@@ -60,8 +60,15 @@ void add(nb::dict& all, const char* name, std::initializer_list<Field> fields) {
   all[name] = kept_dtype<Record>;
 }
 
+template <class... Numbers>
+void keep_dtypes_of_numbers() {
+  const nb::object dtype = nb::module_::import_("numpy").attr("dtype");
+  ((kept_dtype<Numbers> = nb::object(dtype(format_of<Numbers>())).release()), ...);
+}
+
 nb::dict make_dtypes() {
   nb::dict dtypes;
+  keep_dtypes_of_numbers<int32_t, int64_t, uint8_t, double>();
   BG_RECORD(RowCounts, active, zero);
   BG_RECORD(GradientSums, grad, hess);
   BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows, squared_grad, squared_error);
@@ -97,6 +104,10 @@ nb::handle all_dtypes() {
     all_dtypes();                 \
     return kept_dtype<RECORD>;    \
   }
+BG_DTYPE_OF(int32_t)
+BG_DTYPE_OF(int64_t)
+BG_DTYPE_OF(uint8_t)
+BG_DTYPE_OF(double)
 BG_DTYPE_OF(RowCounts)
 BG_DTYPE_OF(GradientSums)
 BG_DTYPE_OF(RowTotals)

@@ -186,6 +186,7 @@ class GrownTree(NamedTuple):
     leaf_begin: I64
     leaf_end: I64
     leaf_sums: Records  # GradientSums of integers
+    n_rows: int  # of all leaves
     n_rounds: int
     widths_used: Sequence[int]  # histograms built with accumulators of 8, 16, 32, 64 bits
     leaf_lower: F64 | None = None  # what leaf values must keep to, before the learning rate

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Rounding
 from bitgrove.data.row_ids import RowRuns, one_run
-from bitgrove.distributed.comm import Comm, sum_records
+from bitgrove.distributed.comm import Comm, sum_integers, sum_records
 from bitgrove.errors import TrainingError
 from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS, Records
 from bitgrove.params import TrainParams
@@ -99,8 +99,8 @@ def magnitudes_of(gradients: OutputGradients, comm: Comm) -> list[Side]:
                 f"{what} overflowed float32; scale the target or the weights down, "
                 "or lower learning_rate"
             )
-    sums = np.array((grad_logs, hess_logs, grad_rows, hess_rows))
-    grad_logs, hess_logs, grad_rows, hess_rows = comm.allreduce_sum(sums).tolist()
+    sums = sum_integers(comm, (grad_logs, hess_logs, grad_rows, hess_rows))
+    grad_logs, hess_logs, grad_rows, hess_rows = sums
     found = _AS_BITS.pack(*tops, _typical(grad_logs, grad_rows), _typical(hess_logs, hess_rows))
     grad_top, hess_top, grad, hess = _AS_FLOATS.unpack(found)
     sides = [Side(grad_top, grad), Side(hess_top, hess)]

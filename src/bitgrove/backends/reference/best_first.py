@@ -206,6 +206,7 @@ class BestFirst:
             "leaf_begin": np.array([leaf.begin for leaf in leaves], dtype=np.int64),
             "leaf_end": np.array([leaf.end for leaf in leaves], dtype=np.int64),
             "leaf_sums": np.array(sums, dtype=GRADIENT_SUMS),
+            "n_rows": self.root.n_rows,
             "n_rounds": len(self.taken) + 1,
             "widths_used": [0, 0, 0, self._n_built],
             **self._bounds_of(leaves),
