@@ -84,12 +84,10 @@ void record(Frontier& frontier, const Records<SplitInfo>& found) {
 }
 
 // (n_splits, 4) words; no rows if no split is by a subset.
-nb::object sets_of(const std::vector<BinSet>& sets) {
-  const auto is_subset = [](const BinSet& set) {
-    return (set.words[0] | set.words[1] | set.words[2] | set.words[3]) != 0;
-  };
+nb::object sets_of(const std::vector<GrownSplit>& splits, const std::vector<BinSet>& sets) {
+  const auto is_subset = [](const GrownSplit& split) { return split.by_subset != 0; };
   static const nb::handle none = nb::cast(to_numpy(std::vector<uint64_t>(), {0, 4})).release();
-  if (std::none_of(sets.begin(), sets.end(), is_subset)) return nb::borrow(none);
+  if (std::none_of(splits.begin(), splits.end(), is_subset)) return nb::borrow(none);
   std::vector<uint64_t> words;
   for (const BinSet& set : sets) words.insert(words.end(), set.words, set.words + 4);
   return nb::cast(to_numpy(std::move(words), {sets.size(), 4}));
@@ -103,20 +101,12 @@ nb::dict finish(const Frontier& frontier, Vector<const double> edge_values,
   require(static_cast<int64_t>(edge_offset.shape(0)) == n_features + 1 &&
               edge_offset(n_features) == static_cast<int64_t>(edge_values.shape(0)),
           "cut tables differ in length");
-  const auto [splits, leaves] = finish_tree(
+  const auto [splits, left_bins, leaves] = finish_tree(
       frontier, {edge_values.data(), edge_offset.data(), has_missing.data(), n_features},
       hess_scale);
   nb::dict fields;
-  fields["feature"] = to_records(splits.feature);
-  fields["split_bin"] = to_records(splits.bin);
-  fields["threshold"] = to_records(splits.threshold);
-  fields["default_left"] = to_records(splits.default_left);
-  fields["left"] = to_records(splits.left);
-  fields["right"] = to_records(splits.right);
-  fields["gain"] = to_records(splits.gain);
-  fields["split_rows"] = to_records(splits.rows);
-  fields["split_hess"] = to_records(splits.hess);
-  fields["left_bins"] = sets_of(splits.left_bins);
+  fields["splits"] = to_records(splits);
+  fields["left_bins"] = sets_of(splits, left_bins);
   fields["leaf_rows"] = to_records(leaves.rows);
   fields["leaf_begin"] = to_records(leaves.begin);
   fields["leaf_end"] = to_records(leaves.end);

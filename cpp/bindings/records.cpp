@@ -68,7 +68,7 @@ void keep_dtypes_of_numbers() {
 
 nb::dict make_dtypes() {
   nb::dict dtypes;
-  keep_dtypes_of_numbers<int32_t, int64_t, uint8_t, double>();
+  keep_dtypes_of_numbers<int64_t, double>();
   BG_RECORD(RowCounts, active, zero);
   BG_RECORD(GradientSums, grad, hess);
   BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows, squared_grad, squared_error);
@@ -79,6 +79,8 @@ nb::dict make_dtypes() {
   BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess, hess_per_row, lower,
             upper, output, key);
   BG_RECORD(SplitInfo, gain, left_grad, left_hess, feature, bin, default_left, ready, left_bins);
+  BG_RECORD(GrownSplit, threshold, gain, hess, rows, feature, left, right, bin, default_left,
+            by_subset, reserved);
   BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
   BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, by_subset);
   BG_RECORD(ForestSplit, threshold, feature, left, right, set);
@@ -104,9 +106,7 @@ nb::handle all_dtypes() {
     all_dtypes();                 \
     return kept_dtype<RECORD>;    \
   }
-BG_DTYPE_OF(int32_t)
 BG_DTYPE_OF(int64_t)
-BG_DTYPE_OF(uint8_t)
 BG_DTYPE_OF(double)
 BG_DTYPE_OF(RowCounts)
 BG_DTYPE_OF(GradientSums)
@@ -117,6 +117,7 @@ BG_DTYPE_OF(Build)
 BG_DTYPE_OF(Subtraction)
 BG_DTYPE_OF(SearchNode)
 BG_DTYPE_OF(SplitInfo)
+BG_DTYPE_OF(GrownSplit)
 BG_DTYPE_OF(HistogramPart)
 BG_DTYPE_OF(BinnedSplit)
 BG_DTYPE_OF(ForestSplit)

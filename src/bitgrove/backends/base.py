@@ -172,15 +172,7 @@ class LeafRule(NamedTuple):
 class GrownTree(NamedTuple):
     """A tree without leaf values: splits in best-first order, leaves with their row ranges."""
 
-    feature: NDArray[np.int32]
-    split_bin: NDArray[np.uint8]
-    threshold: F64
-    default_left: NDArray[np.uint8]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    gain: F64
-    split_rows: I64
-    split_hess: F64
+    splits: Records  # GrownSplits
     left_bins: NDArray[np.uint64]  # (n_splits, 4), or no rows: no split is by a set of bins
     leaf_rows: I64
     leaf_begin: I64

@@ -20,6 +20,7 @@ from bitgrove.kernels.plans import (
     BUILD,
     DIVISION,
     GRADIENT_SUMS,
+    GROWN_SPLIT,
     SEARCH_NODE,
     SUBSET,
     SUBTRACTION,
@@ -191,17 +192,23 @@ class BestFirst:
         cuts, cut_at = np.append(edge_values, np.inf), edge_offset[feature] + split_bin
         cut_at = np.where(split_bin < n_levels - 1, cut_at, -1)
         sums = [(leaf.grad, leaf.hess) for leaf in leaves]
+        grown = records(
+            GROWN_SPLIT,
+            len(splits),
+            threshold=np.where(by_subset, 0.0, cuts[cut_at]),
+            gain=np.array([split["gain"] for split in splits]),
+            hess=np.array([float(node.hess) * hess_scale for node in self.taken]),
+            rows=np.array([node.n_rows for node in self.taken]),
+            feature=feature,
+            left=np.array(links[0]),
+            right=np.array(links[1]),
+            bin=split_bin,
+            default_left=default_left,
+            by_subset=by_subset,
+        )
         return {
-            "feature": feature,
-            "split_bin": split_bin,
-            "threshold": np.where(by_subset, 0.0, cuts[cut_at]),
-            "default_left": default_left,
+            "splits": grown,
             "left_bins": _left_bins(splits, by_subset, default_left, n_levels),
-            "left": np.array(links[0], dtype=np.int32),
-            "right": np.array(links[1], dtype=np.int32),
-            "gain": np.array([split["gain"] for split in splits], dtype=np.float64),
-            "split_rows": np.array([node.n_rows for node in self.taken], dtype=np.int64),
-            "split_hess": np.array([float(n.hess) * hess_scale for n in self.taken], np.float64),
             "leaf_rows": np.array([leaf.n_rows for leaf in leaves], dtype=np.int64),
             "leaf_begin": np.array([leaf.begin for leaf in leaves], dtype=np.int64),
             "leaf_end": np.array([leaf.end for leaf in leaves], dtype=np.int64),
