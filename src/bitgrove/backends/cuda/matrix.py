@@ -20,7 +20,9 @@ from bitgrove.kernels.plans import BINS_PLACE, Records, records
 
 @dataclass(eq=False)
 class Place:
-    """Row-major tiles, and columns where a partition has them to read; both of uint8."""
+    """Row-major tiles of uint8. On the host partitions read columns instead, once there are some:
+    of a row of the tiles more than its one byte would travel.
+    """
 
     n_rows: int
     tiles: Any = None
