@@ -102,7 +102,8 @@ def test_room_is_counted(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(type(backend.device), "free_bytes", lambda self, room=room: room)
         assert bg.train({**params, "device": "cuda"}, bg.Dataset(X, y)).digest() == expected
         assert seen[-1].here.n_rows == n_here
-        assert (seen[-1].here.columns is not None) == (n_here == 50_000)
+        assert (seen[-1].there.columns is None) == (n_here == 50_000)
+    assert seen[-1].here.columns is not None
 
 
 def test_a_host_without_room_is_said(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
