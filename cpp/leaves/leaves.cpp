@@ -143,6 +143,10 @@ BG_FN Wrapping fixed(double x) {
          static_cast<Wrapping>(bits_of_double(ROUNDING_SHIFT));
 }
 
+BG_FN void fix(const float* values, double unit, int64_t n, Wrapping* BG_RESTRICT out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = fixed(static_cast<double>(values[i]) * unit);
+}
+
 struct GradientUnits {
   const float *grad, *hess;  // hess null: every row counts one
   double grad_unit, hess_unit;
@@ -154,17 +158,15 @@ constexpr int64_t SUM_COPIES = 4, LEAVES_OF_COPIES = 512;
 
 struct LeafTotals {
   explicit LeafTotals(int64_t n_leaves)
-      : n_leaves(n_leaves),
-        n_copies(n_leaves <= LEAVES_OF_COPIES ? SUM_COPIES : 1),
-        sums(n_copies * (n_leaves + 1)) {}
+      : n_copies(n_leaves <= LEAVES_OF_COPIES ? SUM_COPIES : 1), sums(n_copies * (n_leaves + 1)) {}
 
   TwoWords of_leaf(int64_t leaf) const {
     TwoWords sum{};
-    for (int64_t copy = 0; copy < n_copies; ++copy) sum += sums[copy * (n_leaves + 1) + leaf];
+    for (int64_t copy = 0; copy < n_copies; ++copy) sum += sums[leaf * n_copies + copy];
     return sum;
   }
 
-  int64_t n_leaves, n_copies;
+  int64_t n_copies;
   std::vector<TwoWords> sums;  // gradient and hessian of each leaf, and of no leaf
 };
 
@@ -172,19 +174,16 @@ struct LeafTotals {
 template <class Leaf>
 BG_FN void add_rows(const GradientUnits& rows, const Leaf* leaf_of, int64_t begin, int64_t end,
                     LeafTotals& totals) {
-  alignas(16) Wrapping pairs[2 * PIECE];
+  Wrapping grad[PIECE], hess[PIECE];
+  std::fill_n(hess, PIECE, 1);
   TwoWords* sums = totals.sums.data();
-  const int64_t last_copy = totals.n_copies - 1, stride = totals.n_leaves + 1;
+  const int64_t n_copies = totals.n_copies;
   for (int64_t first = begin; first < end; first += PIECE) {
     const int64_t n = std::min(PIECE, end - first);
-    for (int64_t i = 0; i < n; ++i) {
-      pairs[2 * i] = fixed(static_cast<double>(rows.grad[first + i]) * rows.grad_unit);
-      pairs[2 * i + 1] =
-          rows.hess ? fixed(static_cast<double>(rows.hess[first + i]) * rows.hess_unit) : 1;
-    }
+    fix(rows.grad + first, rows.grad_unit, n, grad);
+    if (rows.hess) fix(rows.hess + first, rows.hess_unit, n, hess);
     for (int64_t i = 0; i < n; ++i)
-      sums[(i & last_copy) * stride + leaf_of[first + i]] +=
-          TwoWords{pairs[2 * i], pairs[2 * i + 1]};
+      sums[leaf_of[first + i] * n_copies + (i & (n_copies - 1))] += TwoWords{grad[i], hess[i]};
   }
 }
 
