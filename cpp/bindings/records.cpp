@@ -79,6 +79,7 @@ nb::dict make_dtypes() {
             kind);
   BG_RECORD(ShapFactor, on, off, gain_on, gain_off);
   BG_RECORD(DeviceColumn, address, stride, feature);
+  BG_RECORD(BinsPlace, tiles, columns, n_rows);
   return dtypes;
 }
 
@@ -111,6 +112,7 @@ BG_DTYPE_OF(BinnedSplit)
 BG_DTYPE_OF(ForestSplit)
 BG_DTYPE_OF(ShapStep)
 BG_DTYPE_OF(ShapFactor)
+BG_DTYPE_OF(BinsPlace)
 
 std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype, size_t alignment) {
   if (!array.attr("dtype").equal(dtype) || nb::cast<int>(array.attr("ndim")) != 1)

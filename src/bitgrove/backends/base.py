@@ -307,6 +307,7 @@ class Backend(Protocol):
     pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
     leaves_host_idle: bool  # while trees grow, the host's cores have little to do
     shares_bytes: bool  # features of few bins share bytes of its tiles
+    spills_bins: bool  # those that have no room lie in other memory
 
     @property
     def frontier(self) -> Callable[..., Frontier]:

@@ -106,6 +106,7 @@ class CpuBackend:
     name = "cpu"
     leaves_host_idle = False
     shares_bytes = True
+    spills_bins = False
     tile_bytes = staticmethod(_core.tile_bytes)
     pool_mb = 1024
     frontier = CoreFrontier

@@ -28,6 +28,7 @@ FOREST_SPLIT = _DTYPES["ForestSplit"]
 SHAP_STEP = _DTYPES["ShapStep"]
 SHAP_FACTOR = _DTYPES["ShapFactor"]
 DEVICE_COLUMN = _DTYPES["DeviceColumn"]
+BINS_PLACE = _DTYPES["BinsPlace"]
 
 SUBSET: int = _core.constants["SUBSET"]  # `bin` of a split by a set of bins
 MAGNITUDE_SHIFT: int = _core.constants["MAGNITUDE_SHIFT"]

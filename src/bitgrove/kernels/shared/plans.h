@@ -169,6 +169,17 @@ struct DeviceColumn {
   int64_t address, stride, feature;
 };
 
+// Bins of some rows where kernels can read them: on the device, or in pinned memory of the host.
+struct BinsPlace {
+  uint64_t tiles, columns;  // addresses; columns 0: there are none
+  int64_t n_rows;
+};
+
+// Bins of a table: its first rows are here, on the device; those that have no room are there.
+struct PlacedBins {
+  BinsPlace here, there;
+};
+
 // Threads of a block: of most kernels, of the partition, of the histograms (of full precision), of
 // the pairs of a query, of the edges of a feature.
 constexpr int THREADS = 256, PARTITION_THREADS = 512;
