@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "common/compiler.h"
 #include "layouts.h"
 #include "levels.h"
 #include "tree/searched_node.h"
@@ -46,6 +47,20 @@ BG_FN void scan_lanes(const int32_t* bins, int n_bins, Visit&& visit, Rest&& res
   }
   uint32_t sum = before[0];
   for (; b < n_bins; ++b) rest(b, static_cast<int32_t>(sum += static_cast<uint32_t>(bins[b])));
+}
+
+// Whether one of N values is at least `bar`.
+template <int N>
+BG_FN bool any_reaches(const float* values, float bar) {
+  using Floats __attribute__((vector_size(16))) = float;
+  Lanes reached{};
+  for (int i = 0; i < N; i += N_LANES) {
+    Floats x;
+    std::memcpy(&x, values + i, sizeof x);
+    reached |= reinterpret_cast<Lanes>(x >= bar);
+  }
+  const auto words = reinterpret_cast<TwoWords>(reached);
+  return (words[0] | words[1]) != 0;
 }
 
 // Running sums over the value bins, as float64 (exact: below 2^53).

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -119,16 +118,6 @@ BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_gra
   out.top = top[0];
 }
 
-// Whether one of a group of lanes is at least `bar`.
-BG_FN bool any_reaches(const float* gains, float bar) {
-  using Floats __attribute__((vector_size(16))) = float;
-  Floats x[ESTIMATE_LANES / 4];
-  std::memcpy(&x, gains, sizeof x);
-  const auto reached = (x[0] >= bar) | (x[1] >= bar) | (x[2] >= bar) | (x[3] >= bar);
-  const auto words = reinterpret_cast<TwoWords>(reached);
-  return (words[0] | words[1]) != 0;
-}
-
 // As the other best_bin: only bins whose estimate comes near the largest can be the best.
 BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad, double add_hess,
                          const SearchedNode& node, const PlainGain& gain_of, int, double least) {
@@ -142,7 +131,7 @@ BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad,
     return best;
   const auto bar = static_cast<float>(top * (1.0 - ESTIMATE_ERROR));
   for (int first = estimates.first; first < estimates.last; first += ESTIMATE_LANES) {
-    if (!any_reaches(estimates.gain + first, bar)) continue;
+    if (!any_reaches<ESTIMATE_LANES>(estimates.gain + first, bar)) continue;
     for (int b = first; b < first + ESTIMATE_LANES; ++b) {
       if (!(estimates.gain[b] >= bar)) continue;
       const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
