@@ -48,11 +48,16 @@ def mapper_for(columns: list[NDArray[Any]], max_bin: int) -> BinMapper:
 
 
 def bins_on(backend: Any, matrix: Any) -> NDArray[np.uint8]:
-    """(n_features, n_rows) of a backend's matrix; a GPU has tiles."""
+    """(n_features, n_rows) of a backend's matrix. A GPU's has columns once it has a pool."""
     if not hasattr(matrix, "here"):
         return np.asarray(backend.download(matrix.columns)[:, : matrix.n_rows])
     places = [place for place in (matrix.here, matrix.there) if place.n_rows]
     found = [bins_of_tiles(backend.download(p.tiles), p.n_rows, matrix) for p in places]
+    backend.new_pool(matrix, 2, 32)
+    places = [place for place in (matrix.here, matrix.there) if place.n_rows]
+    for tiles, place in zip(found, places, strict=True):
+        columns = backend.download(place.columns).reshape(tiles.shape)
+        np.testing.assert_array_equal(tiles, columns)
     return np.concatenate(found, axis=1)
 
 

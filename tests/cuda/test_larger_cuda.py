@@ -20,17 +20,24 @@ from verb_cases import REFERENCE
 from verbs_of_data import bins_on, check_bins, columns_of_many_kinds, mapper_for
 
 DIGESTS = json.loads((Path(__file__).parents[1] / "golden" / "digests.json").read_text())
-SHARES = [0.0, 0.37]
+SHARES = [0.0, 0.37, 1.0]
 BINARY = {"objective": "binary", "n_estimators": 4, "num_leaves": 31, "random_state": 3}
 
 
 def keep(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
-    """Only a share of each table's rows has room."""
+    """Only a share of each table's rows has room, and no columns beside them."""
+    add_columns = binning.add_columns
 
     def rows_with_room(self: Any, n_rows: int, n_features: int, beside: int) -> int:
         return int(share * n_rows)
 
+    def without_room(matrix: CudaMatrix, room: int, device: Any) -> None:
+        add_columns(matrix, -1, device)
+        assert matrix.here.columns is None
+        assert (matrix.there.n_rows == 0) == (matrix.there.columns is None)
+
     monkeypatch.setattr(backend_room.CudaBackend, "_rows_with_room", rows_with_room)
+    monkeypatch.setattr(backend_room, "add_columns", without_room)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -85,9 +92,9 @@ def test_room_is_counted(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = bg.train({**params, "device": "cpu"}, bg.Dataset(X, y)).digest()
     seen: list[CudaMatrix] = []
 
-    def noted(matrix: CudaMatrix, device: Any) -> None:
+    def noted(matrix: CudaMatrix, room: int, device: Any) -> None:
         seen.append(matrix)
-        binning.add_columns(matrix, device)
+        binning.add_columns(matrix, room, device)
 
     monkeypatch.setattr(backend_room, "add_columns", noted)
     beside = 50_000 * BYTES_PER_ROW + (1 << 20)
@@ -96,6 +103,7 @@ def test_room_is_counted(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert bg.train({**params, "device": "cuda"}, bg.Dataset(X, y)).digest() == expected
         assert seen[-1].here.n_rows == n_here
         assert (seen[-1].there.columns is None) == (n_here == 50_000)
+    assert seen[-1].here.columns is not None
 
 
 def test_a_host_without_room_is_said(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -325,7 +325,8 @@ class CpuTreeWork(CoreTree):
         dtype = np.min_scalar_type(n_leaves)
         # The rows are divided by now: what that needed is free for the leaves.
         self._leaf_of = self._scratch.view(dtype)[: self.pool.matrix.n_rows]
-        _core.locate_leaves(self._inputs.rows, begins, ends, self._leaf_of, backend.n_threads)
+        how = (backend.n_threads, backend.simd)
+        _core.locate_leaves(self._inputs.rows, begins, ends, self._leaf_of, *how)
         self._n_leaves = n_leaves
 
     def leaf_sums(self, grad: Array, hess: Any, units: tuple[float, float]) -> Records:

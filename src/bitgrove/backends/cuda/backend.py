@@ -276,7 +276,7 @@ class CudaBackend:
 
     @on_device
     def new_pool(self, matrix: CudaMatrix, n_slots: int, half_bits: int) -> CudaPool:
-        add_columns(matrix, self.device)
+        add_columns(matrix, self.device.free_bytes() - self._promised, self.device)
         return CudaPool(self.device, matrix, n_slots, half_bits, self._num_leaves)
 
     @on_device
@@ -303,5 +303,6 @@ def _require_host(n_bytes: int) -> None:
 
 
 def _training_bytes(n_rows: int, n_features: int) -> int:
-    """Tiles and what belongs to rows."""
-    return n_rows * BYTES_PER_ROW + int(_core.tile_bytes(n_rows, n_features))
+    """Bins, tiles and what belongs to rows."""
+    n_bytes = n_rows * (n_features + BYTES_PER_ROW)
+    return n_bytes + int(_core.tile_bytes(n_rows, n_features))

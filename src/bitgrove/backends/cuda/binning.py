@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.backends.cuda.device import Device, blocks_of
@@ -99,22 +100,35 @@ def _fill_on_host(binner: Binner, columns: Sequence[Any], there: Place, device: 
             )
 
 
-def add_columns(matrix: CudaMatrix, device: Device) -> None:
-    """Columns beside the tiles on the host: what a partition reads there travels."""
-    n_features, there = matrix.mapper.n_features, matrix.there
-    if there.n_rows == 0 or there.columns is not None:
-        return
-    columns = pinned_bytes(device.cupy, n_features * there.n_rows)
-    for rows in _parts(there.n_rows, n_features):
+def add_columns(matrix: CudaMatrix, room: int, device: Device) -> None:
+    """Columns beside the tiles: on the device if they have room there, and on the host."""
+    n_features, here, there = matrix.mapper.n_features, matrix.here, matrix.there
+    if here.columns is None and here.n_rows * n_features <= room:
+        columns = device.memory.empty((n_features, here.n_rows), np.uint8)
+        _take_columns(here, slice(0, here.n_rows), columns, device)
+        here = replace(here, columns=columns)
+    if there.columns is None and there.n_rows:
+        there = replace(there, columns=_columns_on_host(there, n_features, device))
+    matrix.place(here, there)
+
+
+def _columns_on_host(place: Place, n_features: int, device: Device) -> NDArray[np.uint8]:
+    columns = pinned_bytes(device.cupy, n_features * place.n_rows)
+    for rows in _parts(place.n_rows, n_features):
         n = rows.stop - rows.start
         part = device.memory.empty((n_features, n), np.uint8)
-        source = (address_of(there.tiles), there.n_rows, n_features, rows.start, n)
-        grid = (blocks_of(n), -(-n_features // _TILE))
-        device.launch("binning", "columns_of_tiles", grid, *source, address_of(part))
+        _take_columns(place, rows, part, device)
         for f in range(n_features):
-            to = address_of(columns, f * there.n_rows + rows.start)
+            to = address_of(columns, f * place.n_rows + rows.start)
             device.stream.download(to, address_of(part, f * n), n)
-    matrix.place(matrix.here, replace(there, columns=columns))
+    return columns.reshape(n_features, place.n_rows)
+
+
+def _take_columns(place: Place, rows: slice, columns: Any, device: Device) -> None:
+    n_features, n = columns.shape
+    source = (address_of(place.tiles), place.n_rows, n_features, rows.start, n)
+    grid = (blocks_of(n), -(-n_features // _TILE))
+    device.launch("binning", "columns_of_tiles", grid, *source, address_of(columns))
 
 
 def _parts(n_rows: int, n_features: int) -> Iterator[slice]:

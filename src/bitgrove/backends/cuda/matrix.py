@@ -20,9 +20,7 @@ from bitgrove.kernels.plans import BINS_PLACE, Records, records
 
 @dataclass(eq=False)
 class Place:
-    """Row-major tiles of uint8. On the host partitions read columns instead, once there are some:
-    of a row of the tiles more than its one byte would travel.
-    """
+    """Row-major tiles, and columns where a partition has them to read; both of uint8."""
 
     n_rows: int
     tiles: Any = None
