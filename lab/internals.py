@@ -297,7 +297,7 @@ def estimates_noted() -> Iterator[list[int]]:
     found: list[int] = []
 
     def noted(backend: Any, needs: Needs, comm: Comm) -> int:
-        found.append(needs.least(backend.shares_bytes))
+        found.append(needs.least(backend.shares_bytes, backend.spills_bins))
         return share_room(backend, needs, comm)
 
     with mock.patch.object(booster, "share_room", noted):

@@ -15,8 +15,8 @@
 namespace bitgrove {
 namespace {
 
-// Every scalar that kernels take has 8 bytes: int64_t (or an address), uint64_t or double.
-uint64_t argument_bits(nb::handle value) {
+// Every number that kernels take has 8 bytes: int64_t (or an address), uint64_t or double.
+uint64_t number_bits(nb::handle value) {
   if (nb::isinstance<nb::float_>(value)) {
     const double number = nb::cast<double>(value);
     uint64_t bits;
@@ -26,15 +26,6 @@ uint64_t argument_bits(nb::handle value) {
   uint64_t bits;
   if (nb::try_cast(value, bits)) return bits;
   return static_cast<uint64_t>(nb::cast<int64_t>(value));
-}
-
-void launch(const Stream& stream, const Kernel& kernel, std::pair<int64_t, int64_t> grid,
-            nb::args arguments) {
-  std::vector<uint64_t> values;
-  for (nb::handle value : arguments) values.push_back(argument_bits(value));
-  std::vector<void*> addresses;
-  for (uint64_t& value : values) addresses.push_back(&value);
-  stream.launch_raw(kernel, {grid.first, grid.second}, addresses.data());
 }
 
 // The memory of a contiguous array, whatever its dtype.
@@ -54,6 +45,36 @@ class ArrayBytes {
  private:
   Py_buffer view_;
 };
+
+// Adds a kernel's argument: a number, or an array of records whose fields have 8 bytes.
+void add_argument(std::vector<uint64_t>& words, nb::handle argument) {
+  const bool is_array =
+      !PyLong_Check(argument.ptr()) && nb::hasattr(argument, "shape") &&
+      nb::len(nb::object(argument.attr("shape"))) > 0;  // NumPy's numbers have none
+  if (!is_array) {
+    words.push_back(number_bits(argument));
+    return;
+  }
+  const ArrayBytes array(argument, PyBUF_C_CONTIGUOUS);
+  const std::span<const std::byte> bytes = array.bytes();
+  require(bytes.size() % sizeof(uint64_t) == 0, "records of a kernel have fields of 8 bytes");
+  const size_t first = words.size();
+  words.resize(first + bytes.size() / sizeof(uint64_t));
+  std::memcpy(words.data() + first, bytes.data(), bytes.size());
+}
+
+void launch(const Stream& stream, const Kernel& kernel, std::pair<int64_t, int64_t> grid,
+            nb::args arguments) {
+  std::vector<uint64_t> words;
+  std::vector<size_t> starts;
+  for (nb::handle argument : arguments) {
+    starts.push_back(words.size());
+    add_argument(words, argument);
+  }
+  std::vector<void*> addresses;
+  for (size_t start : starts) addresses.push_back(words.data() + start);
+  stream.launch_raw(kernel, {grid.first, grid.second}, addresses.data());
+}
 
 // Where the device has copies of the arrays.
 std::vector<DeviceAddress> send(Ring& ring, nb::args arrays) {
@@ -174,12 +195,14 @@ void bind_parts(nb::module_& m) {
       .def_rw("build", &TreeKernels::build);
   nb::class_<DeviceMatrix>(m, "DeviceMatrix")
       .def(nb::init<>())
-      .def_rw("tiles", &DeviceMatrix::tiles)
-      .def_rw("columns", &DeviceMatrix::columns)
+      .def("place_bins",
+           [](DeviceMatrix& matrix, const Records<BinsPlace>& places) {
+             require(places.items.size() == 2, "bins have two places");
+             matrix.bins = {places.items[0], places.items[1]};
+           })
       .def_rw("bin_offset", &DeviceMatrix::bin_offset)
       .def_rw("has_missing", &DeviceMatrix::has_missing)
       .def_rw("categorical", &DeviceMatrix::categorical)
-      .def_rw("n_rows", &DeviceMatrix::n_rows)
       .def_rw("n_features", &DeviceMatrix::n_features)
       .def_rw("n_bins", &DeviceMatrix::n_bins);
   nb::class_<DeviceRules>(m, "DeviceRules")

@@ -52,7 +52,8 @@ class AtomicRef {
   T* place_;
 };
 
-// Four words that the compiler works on as one.
+// Two and four words that the compiler works on as one.
+using TwoWords __attribute__((vector_size(16))) = uint64_t;
 using FourWords __attribute__((vector_size(32))) = uint64_t;
 
 }  // namespace bitgrove

@@ -42,30 +42,52 @@ void wait_while(const std::atomic<Word>& word, Word old, int n_spins) {
 
 }  // namespace
 
+// One helper. Whoever leaves may still be asleep when another one gets its number.
+struct Team::Helper {
+  int thread;
+  std::atomic<bool> leaves{false};
+};
+
 // The helpers keep it alive: nobody waits for them when a team ends.
 struct Team::Shared {
-  std::atomic<uint32_t> round{0};  // a new one says that there is work, or the end
-  std::atomic<int> n_busy{0};      // helpers that have not yet answered the round
-  // Written between rounds, read in them.
-  TeamWork work{};
-  int n_wanted = 0, n_kept = 0, n_spins = 0;
+  static constexpr uint32_t CLOSED = 1u << 31;
 
-  // What a helper does; `seen` is the last round before it was made. Every helper that is there
-  // answers every round, so that nobody reads the next round's work in this one.
-  static void help(const std::shared_ptr<Shared>& team, int thread, uint32_t seen, int n_spins) {
-    for (bool stays = true; stays;) {
+  std::atomic<uint32_t> round{0};  // a new one says that there is work, or the end
+  // How many helpers are at work, and whether no more may begin. Those that come too late, because
+  // they slept or had no core, find it closed: nobody waits for them.
+  std::atomic<uint32_t> gate{CLOSED};
+  // Written while the gate is closed, read behind it.
+  TeamWork work{};
+  int n_wanted = 0, n_spins = 0;
+
+  bool enter() {
+    uint32_t state = gate.load(std::memory_order_acquire);
+    while (state < CLOSED)
+      if (gate.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) return true;
+    return false;
+  }
+  void leave() {
+    if (gate.fetch_sub(1, std::memory_order_acq_rel) == CLOSED + 1) gate.notify_one();
+  }
+
+  // What a helper does; `seen` is the last round before it was made.
+  static void help(const std::shared_ptr<Shared>& team, const std::shared_ptr<Helper>& self,
+                   uint32_t seen, int n_spins) {
+    for (;;) {
       while (team->round.load(std::memory_order_acquire) == seen)
         wait_while(team->round, seen, n_spins);
-      ++seen;
+      seen = team->round.load(std::memory_order_acquire);
+      if (self->leaves.load(std::memory_order_acquire)) return;
+      if (!team->enter()) continue;
+      const bool leaves = self->leaves.load(std::memory_order_relaxed);
       n_spins = team->n_spins;
-      stays = thread < team->n_kept;
-      if (thread < team->n_wanted) team->work.call(team->work.self, thread);
-      if (team->n_busy.fetch_sub(1, std::memory_order_acq_rel) == 1) team->n_busy.notify_one();
+      if (!leaves && self->thread < team->n_wanted) team->work.call(team->work.self, self->thread);
+      team->leave();
+      if (leaves) return;
     }
   }
 
-  void start(int n_helpers) {
-    n_busy.store(n_helpers, std::memory_order_relaxed);
+  void announce() {
     round.fetch_add(1, std::memory_order_release);
     round.notify_all();
   }
@@ -75,8 +97,16 @@ Team::Team() : process_(this_process()) {}
 
 Team::~Team() {
   if (!shared_ || process_ != this_process()) return;
-  shared_->n_wanted = shared_->n_kept = 0;
-  shared_->start(n_threads_ - 1);
+  send_away(1);
+  shared_->announce();
+}
+
+// The helpers from number n_threads on end when they next look.
+void Team::send_away(int n_threads) {
+  for (; n_threads_ > n_threads; --n_threads_) {
+    helpers_.back()->leaves.store(true, std::memory_order_release);
+    helpers_.pop_back();
+  }
 }
 
 // Makes threads until there are n_threads, as far as the system allows; returns how many to use.
@@ -84,9 +114,14 @@ int Team::grow(int n_threads) {
   if (least_refused_ > 0 && n_threads >= least_refused_) return n_threads_;
   if (!shared_) shared_ = std::make_shared<Shared>();
   try {
-    for (; n_threads_ < n_threads; ++n_threads_)
-      std::thread(Shared::help, shared_, n_threads_, shared_->round.load(), spins_of(n_threads))
+    for (; n_threads_ < n_threads; ++n_threads_) {
+      const auto helper = std::make_shared<Helper>();
+      helper->thread = n_threads_;
+      helpers_.reserve(helpers_.size() + 1);  // so that it cannot fail once the thread is there
+      std::thread(Shared::help, shared_, helper, shared_->round.load(), spins_of(n_threads))
           .detach();
+      helpers_.push_back(helper);
+    }
     return n_threads;
   } catch (const std::system_error&) {  // no more than these
   } catch (const std::bad_alloc&) {     // nor memory for more
@@ -102,13 +137,15 @@ void Team::run(int n_threads, TeamWork work) {
   Shared& shared = *shared_;
   shared.work = work;
   shared.n_wanted = n_threads;
-  shared.n_kept = least_refused_ > 0 ? n_threads : n_threads_;
   shared.n_spins = spins_of(n_threads);
-  shared.start(n_threads_ - 1);
-  n_threads_ = shared.n_kept;
+  if (least_refused_ > 0) send_away(n_threads);
+  // In this order: who sees the round finds the gate open. Who enters before may come twice.
+  shared.gate.store(0, std::memory_order_release);
+  shared.announce();
   work.call(work.self, 0);
-  for (int n_busy; (n_busy = shared.n_busy.load(std::memory_order_acquire)) > 0;)
-    wait_while(shared.n_busy, n_busy, shared.n_spins);
+  uint32_t state = shared.gate.fetch_or(Shared::CLOSED, std::memory_order_acq_rel) | Shared::CLOSED;
+  for (; state != Shared::CLOSED; state = shared.gate.load(std::memory_order_acquire))
+    wait_while(shared.gate, state, shared.n_spins);
 }
 
 Team& own_team() {

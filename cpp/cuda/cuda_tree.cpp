@@ -127,7 +127,7 @@ std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
                   n_cleared = static_cast<int64_t>(cleared_.size());
     const Plan& plan = writer.finish();
     const Grid grid{first_block.back()};
-    stream.launch(kernels.divide, grid, rows, buffers.rows, matrix.columns, matrix.n_rows, plan,
+    stream.launch(kernels.divide, grid, rows, buffers.rows, matrix.bins, matrix.n_features, plan,
                   divisions_at, first_block_at, n_nodes, buffers.counts, buffers.progress,
                   buffers.host_left);
     stream.launch(kernels.place, grid, rows, buffers.rows, plan, divisions_at, first_block_at,
@@ -165,8 +165,8 @@ void CudaTree::launch_builds(const BlockPlan& blocks, const Plan& plan, int64_t 
   const Kernel& kernel = blocks.words == 1 ? kernels.build_narrow : kernels.build;
   const int64_t is_wide = wide;
   stream.launch(kernel, {n_blocks, TileView::n_tiles(static_cast<int>(matrix.n_features))}, pool,
-                matrix.n_bins, is_wide, matrix.tiles, matrix.n_rows, matrix.n_features,
-                matrix.bin_offset, rows, packed_rows, plan, builds_at, first_block_at, n_nodes);
+                matrix.n_bins, is_wide, matrix.bins, matrix.n_features, matrix.bin_offset, rows,
+                packed_rows, plan, builds_at, first_block_at, n_nodes);
 }
 
 BlockPlan CudaTree::blocks_for(std::span<const Build> builds) const {

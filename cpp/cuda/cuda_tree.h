@@ -21,10 +21,11 @@ struct TreeKernels {
   Kernel build;         // for any rows of the packed width
 };
 
-// Bins of the training rows: row-major tiles and columns.
+// Bins of the training rows.
 struct DeviceMatrix {
-  DeviceAddress tiles = 0, columns = 0, bin_offset = 0, has_missing = 0, categorical = 0;
-  int64_t n_rows = 0, n_features = 0, n_bins = 0;
+  PlacedBins bins{};
+  DeviceAddress bin_offset = 0, has_missing = 0, categorical = 0;
+  int64_t n_features = 0, n_bins = 0;
 };
 
 // SplitRules of a training that has some; their arrays are on the device.

@@ -26,7 +26,7 @@ class Stream {
  public:
   explicit Stream(uint64_t handle = 0) : handle_(handle) {}
 
-  // Arguments must have exactly the kernel's types: addresses, int64_t, uint64_t, double, Plan.
+  // Arguments must have exactly the kernel's types: addresses, int64_t, uint64_t, double, records.
   template <class... Args>
   void launch(const Kernel& kernel, Grid grid, const Args&... args) const {
     std::array<void*, sizeof...(Args)> addresses{

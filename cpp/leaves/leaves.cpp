@@ -41,48 +41,6 @@ void visit_leaves(const LeafNumbers& leaf_of, Visit&& visit) {
   }
 }
 
-struct Range {
-  int64_t leaf, begin, end;
-};
-
-std::vector<Range> row_ranges(Vector<const int64_t> begins, Vector<const int64_t> ends,
-                              int64_t n_rows) {
-  require(begins.shape(0) == ends.shape(0), "begins and ends differ in length");
-  std::vector<Range> ranges;
-  for (size_t leaf = 0; leaf < begins.shape(0); ++leaf) {
-    require(0 <= begins(leaf) && begins(leaf) <= ends(leaf) && ends(leaf) <= n_rows,
-            "bad leaf range");
-    for (int64_t begin = begins(leaf); begin < ends(leaf); begin += ROW_BLOCK)
-      ranges.push_back(
-          {static_cast<int64_t>(leaf), begin, std::min(begin + ROW_BLOCK, ends(leaf))});
-  }
-  return ranges;
-}
-
-// From row lists to row order: one scattered byte per row here, and everything after it is read in
-// order.
-void locate_leaves(Vector<const int32_t> rows, Vector<const int64_t> begins,
-                   Vector<const int64_t> ends, LeafNumbers leaf_of, int n_threads) {
-  const int64_t n_listed = rows.shape(0), n_rows = leaf_of.shape(0), n_leaves = begins.shape(0);
-  const std::vector<Range> ranges = row_ranges(begins, ends, n_listed);
-  int64_t n_located = 0;
-  for (const Range& range : ranges) n_located += range.end - range.begin;
-  require(n_listed <= n_rows && n_leaves >> (8 * leaf_of.itemsize()) == 0,
-          "too many leaves or listed rows");
-  const int32_t* row = rows.data();
-  nb::gil_scoped_release release;
-  visit_leaves(leaf_of, [&](auto* leaf) {
-    using Leaf = std::remove_pointer_t<decltype(leaf)>;
-    if (n_located < n_rows) std::fill_n(leaf, n_rows, static_cast<Leaf>(n_leaves));
-    parallel_tasks(static_cast<int64_t>(ranges.size()), threads_for_rows(n_listed, n_threads),
-                   [&](int64_t task) {
-                     const Range& range = ranges[task];
-                     for (int64_t i = range.begin; i < range.end; ++i)
-                       leaf[row[i]] = static_cast<Leaf>(range.leaf);
-                   });
-  });
-}
-
 // Runs body(begin, end) on parts of the rows: few, because each makes counts for all leaves.
 template <class Body>
 void parts_of_rows(int64_t n_rows, int n_threads, Body&& body) {
@@ -91,6 +49,87 @@ void parts_of_rows(int64_t n_rows, int n_threads, Body&& body) {
       n_threads == 1 ? 1 : std::min(SUM_TASKS_PER_THREAD * n_threads, blocks_of(n_rows, ROW_BLOCK));
   parallel_tasks(n_tasks, n_threads, [&](int64_t task) {
     body(n_rows * task / n_tasks, n_rows * (task + 1) / n_tasks);
+  });
+}
+
+// Rows of a leaf that ascend, and how many of them were looked at.
+struct Run {
+  int64_t leaf;
+  const int32_t *next, *end;
+};
+
+// Leaves are located in so many rows at a time: their numbers stay in the L1 cache. More where runs
+// are short, of each of which so many rows should be among them.
+constexpr int64_t LOCATED_ROWS = 16384, LOCATED_ROWS_PER_RUN = 8;
+
+// Where the rows from begin on stop ascending: looked for in pieces, by vectors.
+const int32_t* ascending_until(const int32_t* begin, const int32_t* end, Simd simd) {
+  for (const int32_t* piece = begin; end - piece > 1; piece += PIECE) {
+    const int64_t n = std::min<int64_t>(PIECE, end - piece - 1);
+    int32_t n_falls = 0;
+    with_simd(simd, [&n_falls, piece, n] {
+      int32_t count = 0;
+      for (int64_t i = 0; i < n; ++i) count += piece[i + 1] < piece[i];
+      n_falls = count;
+    });
+    if (n_falls > 0) return std::is_sorted_until(piece, end);
+  }
+  return end;
+}
+
+// The rows of a leaf are two runs (partition.cpp), or any number of them.
+std::vector<Run> ascending_runs(Vector<const int32_t> rows, Vector<const int64_t> begins,
+                                Vector<const int64_t> ends, Simd simd) {
+  require(begins.shape(0) == ends.shape(0), "begins and ends differ in length");
+  std::vector<Run> runs;
+  for (size_t leaf = 0; leaf < begins.shape(0); ++leaf) {
+    require(0 <= begins(leaf) && begins(leaf) <= ends(leaf) &&
+                ends(leaf) <= static_cast<int64_t>(rows.shape(0)),
+            "bad leaf range");
+    const int32_t *next = rows.data() + begins(leaf), *end = rows.data() + ends(leaf);
+    while (next < end) {
+      const int32_t* begin = next;
+      next = ascending_until(begin, end, simd);
+      runs.push_back({static_cast<int64_t>(leaf), begin, next});
+    }
+  }
+  return runs;
+}
+
+// Writes the numbers of the leaves of the rows [begin, end).
+template <class Leaf>
+void locate_rows(std::vector<Run> runs, int64_t begin, int64_t end, Leaf* leaf_of) {
+  const auto n_runs = static_cast<int64_t>(runs.size());
+  const int64_t n_rows = std::max(LOCATED_ROWS, n_runs * LOCATED_ROWS_PER_RUN);
+  for (Run& run : runs) run.next = std::lower_bound(run.next, run.end, begin);
+  for (int64_t first = begin; first < end; first += n_rows) {
+    const int64_t last = std::min(first + n_rows, end);
+    for (Run& run : runs) {
+      const auto number = static_cast<Leaf>(run.leaf);
+      const int32_t* next = run.next;
+      for (; next < run.end && *next < last; ++next) leaf_of[*next] = number;
+      run.next = next;
+    }
+  }
+}
+
+// From row lists to row order: one scattered byte per row here, and everything after it is read in
+// order.
+void locate_leaves(Vector<const int32_t> rows, Vector<const int64_t> begins,
+                   Vector<const int64_t> ends, LeafNumbers leaf_of, int n_threads, int simd) {
+  const int64_t n_rows = leaf_of.shape(0), n_leaves = begins.shape(0);
+  require(
+      static_cast<int64_t>(rows.shape(0)) <= n_rows && n_leaves >> (8 * leaf_of.itemsize()) == 0,
+      "too many leaves or listed rows");
+  nb::gil_scoped_release release;
+  const std::vector<Run> runs = ascending_runs(rows, begins, ends, static_cast<Simd>(simd));
+  int64_t n_located = 0;
+  for (const Run& run : runs) n_located += run.end - run.next;
+  visit_leaves(leaf_of, [&](auto* leaf) {
+    using Leaf = std::remove_pointer_t<decltype(leaf)>;
+    if (n_located < n_rows) std::fill_n(leaf, n_rows, static_cast<Leaf>(n_leaves));
+    parts_of_rows(n_rows, n_threads,
+                  [&](int64_t begin, int64_t end) { locate_rows(runs, begin, end, leaf); });
   });
 }
 
@@ -104,8 +143,8 @@ BG_FN Wrapping fixed(double x) {
          static_cast<Wrapping>(bits_of_double(ROUNDING_SHIFT));
 }
 
-BG_FN void add_to(int64_t& sum, Wrapping x) {
-  sum = static_cast<int64_t>(static_cast<Wrapping>(sum) + x);
+BG_FN void fix(const float* values, double unit, int64_t n, Wrapping* BG_RESTRICT out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = fixed(static_cast<double>(values[i]) * unit);
 }
 
 struct GradientUnits {
@@ -113,23 +152,38 @@ struct GradientUnits {
   double grad_unit, hess_unit;
 };
 
-// Adds the rows [begin, end) to sums (gradient and hessian of each leaf, and of no leaf).
+// Neighbours are often in the same leaf. They add to different copies of its sums, so that none
+// waits for the one before; of very many leaves copies would not stay in the L1 cache.
+constexpr int64_t SUM_COPIES = 4, LEAVES_OF_COPIES = 512;
+
+struct LeafTotals {
+  explicit LeafTotals(int64_t n_leaves)
+      : n_copies(n_leaves <= LEAVES_OF_COPIES ? SUM_COPIES : 1), sums(n_copies * (n_leaves + 1)) {}
+
+  TwoWords of_leaf(int64_t leaf) const {
+    TwoWords sum{};
+    for (int64_t copy = 0; copy < n_copies; ++copy) sum += sums[leaf * n_copies + copy];
+    return sum;
+  }
+
+  int64_t n_copies;
+  std::vector<TwoWords> sums;  // gradient and hessian of each leaf, and of no leaf
+};
+
+// Adds the rows [begin, end).
 template <class Leaf>
 BG_FN void add_rows(const GradientUnits& rows, const Leaf* leaf_of, int64_t begin, int64_t end,
-                    GradientSums* sums) {
-  Wrapping pairs[2 * PIECE];
+                    LeafTotals& totals) {
+  Wrapping grad[PIECE], hess[PIECE];
+  std::fill_n(hess, PIECE, 1);
+  TwoWords* sums = totals.sums.data();
+  const int64_t n_copies = totals.n_copies;
   for (int64_t first = begin; first < end; first += PIECE) {
     const int64_t n = std::min(PIECE, end - first);
-    for (int64_t i = 0; i < n; ++i) {
-      pairs[2 * i] = fixed(static_cast<double>(rows.grad[first + i]) * rows.grad_unit);
-      pairs[2 * i + 1] =
-          rows.hess ? fixed(static_cast<double>(rows.hess[first + i]) * rows.hess_unit) : 1;
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      GradientSums& sum = sums[leaf_of[first + i]];
-      add_to(sum.grad, pairs[2 * i]);
-      add_to(sum.hess, pairs[2 * i + 1]);
-    }
+    fix(rows.grad + first, rows.grad_unit, n, grad);
+    if (rows.hess) fix(rows.hess + first, rows.hess_unit, n, hess);
+    for (int64_t i = 0; i < n; ++i)
+      sums[leaf_of[first + i] * n_copies + (i & (n_copies - 1))] += TwoWords{grad[i], hess[i]};
   }
 }
 
@@ -141,28 +195,27 @@ RecordArray leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float>
               (!hess || hess->shape(0) == grad.shape(0)),
           "leaf_of, grad and hess differ in length");
   const GradientUnits rows{grad.data(), hess ? hess->data() : nullptr, grad_unit, hess_unit};
-  std::vector<GradientSums> sums(n_leaves + 1);  // the last: of rows in no leaf
+  std::vector<GradientSums> sums(n_leaves);
   {
     nb::gil_scoped_release release;
     visit_leaves(leaf_of, [&](auto* leaf) {
       parts_of_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
-        std::vector<GradientSums> mine(n_leaves + 1);
-        with_simd(static_cast<Simd>(simd), [&] { add_rows(rows, leaf, begin, end, mine.data()); });
+        LeafTotals mine(n_leaves);
+        with_simd(static_cast<Simd>(simd), [&] { add_rows(rows, leaf, begin, end, mine); });
         for (int64_t i = 0; i < n_leaves; ++i) {
-          AtomicRef(sums[i].grad).add(mine[i].grad);
-          AtomicRef(sums[i].hess).add(mine[i].hess);
+          const TwoWords sum = mine.of_leaf(i);
+          AtomicRef(sums[i].grad).add(static_cast<int64_t>(sum[0]));
+          AtomicRef(sums[i].hess).add(static_cast<int64_t>(sum[1]));
         }
       });
     });
   }
-  sums.pop_back();
   return to_records(sums);
 }
 
 // -soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature; and H itself.
 nb::tuple leaf_values(const Records<GradientSums>& sums, double grad_unit, double hess_unit,
                       double reg_alpha, double reg_lambda, double learning_rate) {
-  const size_t n_leaves = sums.items.size();
   std::vector<double> values, hessians;
   for (const GradientSums& leaf : sums.items) {
     const double grad = static_cast<double>(leaf.grad) * grad_unit;
@@ -172,8 +225,7 @@ nb::tuple leaf_values(const Records<GradientSums>& sums, double grad_unit, doubl
     values.push_back(size * learning_rate + 0.0);  // + 0.0: a zero leaf is +0, never -0
     hessians.push_back(hess);
   }
-  return nb::make_tuple(to_numpy(std::move(values), {n_leaves}),
-                        to_numpy(std::move(hessians), {n_leaves}));
+  return nb::make_tuple(to_records(values), to_records(hessians));
 }
 
 void residual_keys(Vector<const double> scores, Vector<const double> label, Vector<uint32_t> keys,
@@ -276,7 +328,7 @@ void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int64_t n_leave
 
 void init_leaves(nb::module_& m) {
   m.def("locate_leaves", &locate_leaves, "rows"_a, "begins"_a, "ends"_a, "leaf_of"_a, "n_threads"_a,
-        "Writes the number of each row's leaf; n_leaves for a row in none.");
+        "simd"_a, "Writes the number of each row's leaf; n_leaves for a row in none.");
   m.def("leaf_sums", &leaf_sums, "leaf_of"_a, "n_leaves"_a, "grad"_a, "hess"_a.none(),
         "grad_unit"_a, "hess_unit"_a, "n_threads"_a, "simd"_a,
         "Fixed-point GradientSums of each leaf; without hess every row counts one.");

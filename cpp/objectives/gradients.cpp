@@ -91,7 +91,10 @@ BG_FN void softmax_block(const GradientCall& call, int64_t begin, int64_t n, dou
   const double* label = call.label + begin;
   std::copy_n(scores, n, top);
   for (int64_t k = 1; k < call.n_outputs; ++k)
-    for (int64_t i = 0; i < n; ++i) top[i] = std::max(top[i], scores[k * call.n_rows + i]);
+    for (int64_t i = 0; i < n; ++i) {
+      const double score = scores[k * call.n_rows + i], highest = top[i];
+      top[i] = highest < score ? score : highest;
+    }
   for (int64_t k = 0; k < call.n_outputs; ++k)
     for (int64_t i = 0; i < n; ++i) {
       p[k * SOFTMAX_ROWS + i] = exact_exp(scores[k * call.n_rows + i] - top[i]);

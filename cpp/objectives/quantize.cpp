@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "bindings/records.h"
@@ -26,7 +27,10 @@ struct SharedTotals {
 template <int HalfBits, bool HasHess>
 void quantize_block(const float* grad, const float* hess, const Rounding s, int64_t begin,
                     int64_t end, typename Packed<HalfBits>::Sum* out, SharedTotals& totals) {
-  int64_t abs_grad = 0, grad_sum = 0, hess_sum = 0, zeros = 0, squares = 0, errors = 0;
+  // Of a block's rows of 8 bits a half everything fits 32 bits.
+  using Sum = std::conditional_t<HalfBits == 8, int32_t, int64_t>;
+  static_assert(ROW_BLOCK * SQUARED_ERROR_UNITS <= INT32_MAX && ROW_BLOCK * 256 * 256 <= INT32_MAX);
+  Sum abs_grad = 0, grad_sum = 0, hess_sum = 0, zeros = 0, squares = 0, errors = 0;
   // By bits: a choice would make two loops of this one.
   const uint64_t drawn = s.stochastic ? ~uint64_t{0} : 0, fixed = ~drawn & NEAREST_NOISE;
   for (int64_t i = begin; i < end; ++i) {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <numeric>
 #include <vector>
 
 #include "common/parallel.h"
@@ -18,15 +16,83 @@ struct Query : RankQuery {
   float *grad, *hess;
 };
 
-BG_FN int64_t fixed(double x) { return static_cast<int64_t>(std::nearbyint(x)); }
+// x rounded to an integer, ties to even, |x| < 2^62: in two parts of 32 bits, because few
+// processors have the conversion for vectors.
+BG_FN int64_t fixed(double x) {
+  const double shifted = x * 0x1p-32 + ROUNDING_SHIFT;
+  const double low = x - (shifted - ROUNDING_SHIFT) * 0x1p32;
+  const auto high_bits = static_cast<uint64_t>(bits_of_double(shifted)) << 32;
+  const auto low_bits = static_cast<uint64_t>(bits_of_double(low + ROUNDING_SHIFT));
+  return static_cast<int64_t>(high_bits + low_bits -
+                              static_cast<uint64_t>(bits_of_double(ROUNDING_SHIFT)));
+}
 
 // Pairs from which on a query is shared by all threads, and those of one task then: less than a
 // tenth of a second, after which Ctrl-C is heard.
 constexpr int64_t HUGE_QUERY = int64_t{1} << 26, TASK_PAIRS = int64_t{1} << 22;
 
+// Pairs are worked on by vectors of so many: behind the last there is room for more.
+constexpr int64_t PAIR_LANES = 8;
+
+// Some ranks of a query, field by field (RankedRow), and what is worked out for each.
+struct RankColumns {
+  double *score, *label, *gain, *discount, *gap, *weight;
+  int64_t *rank, *hits, *hits_above, *grad, *hess;
+
+  static constexpr int64_t N_REALS = 6, N_INTEGERS = 5;
+
+  RankColumns(double* r, int64_t* i, int64_t n)
+      : score(r),
+        label(r + n),
+        gain(r + 2 * n),
+        discount(r + 3 * n),
+        gap(r + 4 * n),
+        weight(r + 5 * n),
+        rank(i),
+        hits(i + n),
+        hits_above(i + 2 * n),
+        grad(i + 3 * n),
+        hess(i + 4 * n) {}
+
+  BG_FN RankedRow at(int64_t k) const {
+    return {score[k], label[k], gain[k], discount[k], rank[k], hits[k], hits_above[k]};
+  }
+  BG_FN void set(int64_t k, const RankedRow& row) const {
+    score[k] = row.score, label[k] = row.label, gain[k] = row.gain, discount[k] = row.discount;
+    rank[k] = row.rank, hits[k] = row.hits, hits_above[k] = row.hits_above;
+  }
+};
+
+// Memory of RankColumns.
+class RankMemory {
+ public:
+  RankColumns columns(int64_t n) {
+    const auto n_reals = static_cast<size_t>(RankColumns::N_REALS * (n + PAIR_LANES));
+    const auto n_integers = static_cast<size_t>(RankColumns::N_INTEGERS * (n + PAIR_LANES));
+    if (reals_.size() < n_reals) reals_.resize(n_reals);
+    if (integers_.size() < n_integers) integers_.resize(n_integers);
+    return {reals_.data(), integers_.data(), n + PAIR_LANES};
+  }
+
+ private:
+  std::vector<double> reals_;
+  std::vector<int64_t> integers_;
+};
+
+struct RankOrder {
+  double score;
+  int64_t row;
+
+  bool operator<(const RankOrder& other) const {
+    return score > other.score || (score == other.score && row < other.row);
+  }
+};
+
 // Room that a thread keeps from one query to the next.
 struct Room {
-  std::vector<int64_t> order, sums, hits;
+  std::vector<RankOrder> order;
+  std::vector<int64_t> sums, hits;
+  RankMemory ranks;
   std::vector<ListRow> rows;
 };
 
@@ -35,36 +101,122 @@ const int64_t* count_hits(const Query& q, Room& room) {
   room.hits.resize(q.n_rows);
   int64_t found = 0;
   for (int64_t rank = 0; rank < q.n_rows; ++rank) {
-    if (q.label[room.order[rank]] > 0.0) found += hit_at(rank);
+    if (q.label[room.order[rank].row] > 0.0) found += hit_at(rank);
     room.hits[rank] = found;
   }
   return room.hits.data();
 }
 
-// Adds the pairs of the ranks [begin, end) with all below them to sums; returns twice the lambdas.
+// What a rank gets of its pairs with ranks below, and the sum of their lambdas.
+struct UpperSums {
+  int64_t grad, hess, lambdas;
+};
+
+// How the pairs of a query pull.
+struct PullRules {
+  LossParameters parameters;
+  double inverse_best, unit;
+  bool scaled;
+};
+
 template <class LossOf>
-int64_t add_pairs(const Query& q, const RankTables& tables, const LossParameters& parameters,
-                  const std::vector<int64_t>& order, bool scaled, int64_t begin, int64_t end,
+BG_FN void weigh_pairs(const RankedRow& upper, const RankColumns& others, int64_t first, int64_t n,
+                       double inverse_best) {
+  double *BG_RESTRICT gap = others.gap, *BG_RESTRICT weight = others.weight;
+  for (int64_t k = first; k < n; ++k) {
+    const WeighedPair pair = weigh_pair<LossOf>(upper, others.at(k), inverse_best);
+    gap[k] = pair.gap;
+    weight[k] = pair.weight;
+  }
+  std::fill_n(gap + n, PAIR_LANES, 0.0);
+  std::fill_n(weight + n, PAIR_LANES, 0.0);
+}
+
+// Adds the pairs of a rank with the others from `first` on to the others' sums. `scaled` is known
+// to the compiler.
+BG_FN UpperSums pull_each(double label, const RankColumns& others, int64_t first, int64_t n,
+                          const PullRules& rules, bool scaled) {
+  const double *gap = others.gap + first, *weight = others.weight + first;
+  const double* labels = others.label + first;
+  int64_t *BG_RESTRICT grads = others.grad + first, *BG_RESTRICT hesses = others.hess + first;
+  const int64_t n_padded = (n - first + PAIR_LANES - 1) / PAIR_LANES * PAIR_LANES;
+  int64_t grad_sum = 0, hess_sum = 0, lambdas = 0;
+  for (int64_t k = 0; k < n_padded; ++k) {
+    const RankPair pair = pull_pair({gap[k], weight[k]}, rules.unit, rules.parameters, scaled);
+    const int64_t lambda = fixed(pair.lambda), hess = fixed(pair.hess);
+    const int64_t grad = label > labels[k] ? lambda : -lambda;
+    grads[k] -= grad;
+    hesses[k] += hess;
+    grad_sum += grad;
+    hess_sum += hess;
+    lambdas += lambda;
+  }
+  return {grad_sum, hess_sum, lambdas};
+}
+
+// The same for every loss.
+UpperSums pull_pairs(double label, const RankColumns& others, int64_t first, int64_t n,
+                     const PullRules& rules, Simd simd) {
+  UpperSums sums;
+  with_simd(simd, [&] {
+    sums = rules.scaled ? pull_each(label, others, first, n, rules, true)
+                        : pull_each(label, others, first, n, rules, false);
+  });
+  return sums;
+}
+
+// Puts the ranks from `first` on whose label is another one together; returns how many there are.
+template <class LossOf>
+int64_t gather_others(const Query& q, const RankTables& tables, const Room& room, int64_t first,
+                      const RankColumns& others) {
+  const double label = q.label[room.order[first].row];
+  int64_t n = 0;
+  for (int64_t rank = first + 1; rank < q.n_rows; ++rank) {
+    others.set(n, ranked_row<LossOf>(q, tables, room.order[rank].row, rank));
+    n += others.label[n] != label;
+  }
+  std::fill_n(others.label + n, PAIR_LANES, 0.0);
+  std::fill_n(others.grad, n + PAIR_LANES, 0);
+  std::fill_n(others.hess, n + PAIR_LANES, 0);
+  return n;
+}
+
+// Adds the pairs of the ranks [begin, end) with all below them to sums, which are in the order of
+// the ranks; returns twice the lambdas. Label by label: its pairs are with all other labels.
+template <class LossOf>
+int64_t add_pairs(const Query& q, const RankTables& tables, const PullRules& rules,
+                  const Room& room, RankMemory& memory, Simd simd, int64_t begin, int64_t end,
                   int64_t* sums) {
+  const RankColumns others = memory.columns(q.n_rows);
+  const auto label_at = [&](int64_t rank) { return q.label[room.order[rank].row]; };
   int64_t total = 0;
-  for (int64_t i = begin; i < end; ++i)
-    for (int64_t j = i + 1; j < q.n_rows; ++j) {
-      const int64_t a = order[i], b = order[j];
-      if (q.label[a] == q.label[b]) continue;
-      const RankPair pair = rank_pair<LossOf>(q, tables, parameters, {a, b, i, j}, scaled);
-      const int64_t high = pair.upper_is_high ? a : b, low = pair.upper_is_high ? b : a;
-      const int64_t lambda = fixed(pair.lambda), hess = fixed(pair.hess);
-      sums[2 * high] += lambda;
-      sums[2 * low] -= lambda;
-      sums[2 * high + 1] += hess;
-      sums[2 * low + 1] += hess;
-      total -= 2 * lambda;
+  for (int64_t first = begin; first < end; ++first) {
+    const double label = label_at(first);
+    bool is_new = true;
+    for (int64_t i = begin; i < first && is_new; ++i) is_new = label_at(i) != label;
+    if (!is_new) continue;
+    const int64_t n = gather_others<LossOf>(q, tables, room, first, others);
+    int64_t next = 0;
+    for (int64_t i = first; i < end; ++i) {
+      if (label_at(i) != label) continue;
+      while (next < n && others.rank[next] < i) ++next;
+      const RankedRow upper = ranked_row<LossOf>(q, tables, room.order[i].row, i);
+      with_simd(simd, [&] { weigh_pairs<LossOf>(upper, others, next, n, rules.inverse_best); });
+      const UpperSums mine = pull_pairs(label, others, next, n, rules, simd);
+      sums[2 * i] += mine.grad;
+      sums[2 * i + 1] += mine.hess;
+      total -= 2 * mine.lambdas;
     }
+    for (int64_t k = 0; k < n; ++k) {
+      sums[2 * others.rank[k]] += others.grad[k];
+      sums[2 * others.rank[k] + 1] += others.hess[k];
+    }
+  }
   return total;
 }
 
-// Calls add(begin, end, sums) for parts of the ranks, by all threads; they add to integers, so that
-// their order does not matter.
+// Calls add(begin, end, memory, sums) for parts of the ranks, by all threads; they add to integers,
+// so that their order does not matter.
 template <class Add>
 int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums, Add&& add) {
   const auto n_rows = static_cast<int64_t>(sums.size()) / 2;
@@ -72,8 +224,9 @@ int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums,
   std::atomic<int64_t> total{0};
   parallel_tasks(blocks_of(n_upper, n_ranks), n_threads, [&](int64_t task) {
     thread_local std::vector<int64_t> mine;
+    thread_local RankMemory memory;
     mine.assign(sums.size(), 0);
-    total += add(task * n_ranks, std::min(n_upper, (task + 1) * n_ranks), mine.data());
+    total += add(task * n_ranks, std::min(n_upper, (task + 1) * n_ranks), memory, mine.data());
     for (size_t i = 0; i < sums.size(); ++i)
       if (mine[i]) AtomicRef(sums[i]).add(mine[i]);
   });
@@ -81,27 +234,30 @@ int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums,
 }
 
 template <class LossOf>
-void lambdas_of(Query q, const RankTables& tables, const LossParameters& parameters, Room& room,
+void lambdas_of(Query q, const RankTables& tables, const GradientCall& call, Room& room,
                 int n_threads) {
+  const LossParameters& parameters = call.parameters;
   const int64_t n = q.n_rows, n_upper = std::min(n, LossOf::truncation(parameters));
-  auto &order = room.order, &sums = room.sums;
+  std::vector<RankOrder>& order = room.order;
+  std::vector<int64_t>& sums = room.sums;
   order.resize(n);
   sums.assign(2 * n, 0);
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return q.score[a] > q.score[b]; });
+  for (int64_t i = 0; i < n; ++i) order[i] = {q.score[i], i};
+  std::sort(order.begin(), order.end());
   if constexpr (LossOf::COUNTS_HITS) q.hits = count_hits(q, room);
-  const bool scaled = LossOf::scaled(q.score[order[0]], q.score[order[n - 1]], parameters);
-  const auto add = [&](int64_t begin, int64_t end, int64_t* to) {
-    return add_pairs<LossOf>(q, tables, parameters, order, scaled, begin, end, to);
+  const bool scaled = LossOf::scaled(order[0].score, order[n - 1].score, parameters);
+  const PullRules rules{parameters, q.inverse_best, q.unit, scaled};
+  const auto add = [&](int64_t begin, int64_t end, RankMemory& memory, int64_t* to) {
+    return add_pairs<LossOf>(q, tables, rules, room, memory, call.simd, begin, end, to);
   };
-  const int64_t total = n_upper * n < HUGE_QUERY ? add(0, n_upper, sums.data())
+  const int64_t total = n_upper * n < HUGE_QUERY ? add(0, n_upper, room.ranks, sums.data())
                                                  : add_in_parts(n_upper, n_threads, sums, add);
   const double norm = LossOf::norm(static_cast<double>(total) / q.unit, parameters);
-  for (int64_t i = 0; i < n; ++i) {
-    const double w = q.weight ? static_cast<double>(q.weight[i]) : 1.0;
-    q.grad[i] = rank_gradient(sums[2 * i], q, norm, w);
-    q.hess[i] = rank_gradient(sums[2 * i + 1], q, norm, w);
+  for (int64_t rank = 0; rank < n; ++rank) {
+    const int64_t row = order[rank].row;
+    const double w = q.weight ? static_cast<double>(q.weight[row]) : 1.0;
+    q.grad[row] = rank_gradient(sums[2 * rank], q, norm, w);
+    q.hess[row] = rank_gradient(sums[2 * rank + 1], q, norm, w);
   }
 }
 
@@ -163,7 +319,7 @@ void ranked(const GradientCall& call) {
            [&](Query& query, int64_t i, Room& room, int n_threads) {
              query.inverse_best = inverse(i);
              query.unit = unit(i);
-             lambdas_of<LossOf>(query, tables, call.parameters, room, n_threads);
+             lambdas_of<LossOf>(query, tables, call, room, n_threads);
            });
 }
 

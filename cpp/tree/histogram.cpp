@@ -96,13 +96,19 @@ template <class Layout>
 constexpr GradientSums MOST_SUMS{INT64_MAX >> (64 - Layout::half_bits),
                                  INT64_MAX >> (63 - std::min(Layout::half_bits, 63))};
 
-// Returns what the rows add to a sum at most: their |gradients| and hessians.
-template <class Row, class Local>
+// Tiles of up to so many columns have code of their own, without a jump for each row. Of more
+// columns the jump is a small part, and of rows of 32 bits the additions are slower.
+constexpr int OWN_COLUMNS = 16;
+
+// Returns what the rows add to a sum at most: their |gradients| and hessians. Columns: how many the
+// tile has, or 0: as many as it says.
+template <class Row, class Local, int Columns>
 GradientSums accumulate(const HistogramSource& source, const Task& task,
                         typename Local::Sum* local) {
   using Int = std::conditional_t<Row::half_bits <= 16, int32_t, int64_t>;
   const int last_column = TileView::features_of(task.tile, source.tiles.n_features) - 1;
-  const int64_t stride = TileView::stride_of(task.tile, source.tiles.n_features);
+  const int64_t stride = Columns > 0 ? TileView::stride_of(0, Columns)
+                                     : TileView::stride_of(task.tile, source.tiles.n_features);
   const uint8_t* tile = source.tiles.rows_of(task.tile);
   const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
   const int32_t* rows = source.rows;
@@ -117,9 +123,24 @@ GradientSums accumulate(const HistogramSource& source, const Task& task,
     const auto grad = static_cast<Int>(Row::grad(packed));
     abs_grad += grad < 0 ? -grad : grad;
     hess += static_cast<Int>(Row::hess(packed));
-    add_row<Local>(local, tile + row * stride, last_column, convert<Local, Row>(packed));
+    add_row<Local>(local, tile + row * stride, Columns > 0 ? Columns - 1 : last_column,
+                   convert<Local, Row>(packed));
   }
   return {abs_grad, hess};
+}
+
+// Chooses the code for the tile's columns.
+template <class Row, class Local, int Columns = OWN_COLUMNS>
+GradientSums accumulate_tile(const HistogramSource& source, const Task& task,
+                             typename Local::Sum* local) {
+  if constexpr (Columns > 0 && std::is_integral_v<typename Local::Sum> && Row::half_bits <= 8 &&
+                Local::half_bits <= 16) {
+    if (TileView::features_of(task.tile, source.tiles.n_features) != Columns)
+      return accumulate_tile<Row, Local, Columns - 1>(source, task, local);
+    return accumulate<Row, Local, Columns>(source, task, local);
+  } else {
+    return accumulate<Row, Local, 0>(source, task, local);
+  }
 }
 
 // to += from, or to = from where the slot still holds another node's sums.
@@ -229,7 +250,7 @@ void add_rows(const HistogramSource& source, const Task& task, int64_t block_row
       used = {0, 0};
     }
     const Task part{task.node, task.tile, begin, std::min(begin + part_rows, task.end)};
-    const GradientSums more = accumulate<Row, Local>(source, part, local);
+    const GradientSums more = accumulate_tile<Row, Local>(source, part, local);
     used = {used.grad + more.grad, used.hess + more.hess};
   }
   flush_local();

@@ -1,58 +1,67 @@
 // The bins of a feature as they are read from a slot, of any layout: one by one, and running sums,
-// 64 bytes of integers at a time in the compiler's vector types.
+// of 32-bit sums four at a time in the compiler's vector types.
 #pragma once
 
 #include <cstring>
 #include <type_traits>
 
+#include "common/compiler.h"
 #include "layouts.h"
 #include "levels.h"
 #include "tree/searched_node.h"
 
 namespace bitgrove {
 
-template <class Int>
-constexpr int lanes_of = 64 / sizeof(Int);
+// Unsigned, so that they may wrap. 16 bytes: longer vectors are taken apart into single numbers
+// where a function is compiled for every instruction set.
+using Lanes __attribute__((vector_size(16))) = uint32_t;
+constexpr int N_LANES = 4;
 
-#if defined(__clang__)
-
-// out[i] = before + in[0] + ... + in[i] for one vector of lanes; returns the last.
-template <class Int>
-BG_FN Int scan_lanes(const Int* in, Int before, Int* out) {
-  auto sum = static_cast<std::make_unsigned_t<Int>>(before);
-  for (int i = 0; i < lanes_of<Int>; ++i) out[i] = static_cast<Int>(sum += in[i]);
-  return static_cast<Int>(sum);
+BG_FN Lanes load_lanes(const int32_t* from) {
+  Lanes x;
+  std::memcpy(&x, from, sizeof x);
+  return x;
 }
+BG_FN void store_lanes(Lanes x, int32_t* to) { std::memcpy(to, &x, sizeof x); }
 
-#else  // vectors with shuffles of GCC
-
-// Unsigned: lanes behind the last bin hold anything, and their sums, which nobody reads, may wrap.
-template <class Int>
-using Lanes __attribute__((vector_size(64))) = std::make_unsigned_t<Int>;
-
-// x[i] += x[i - Shift], then the same with twice the shift: each lane gets the sum up to itself.
-template <class Int, int Shift = 1>
-BG_FN void add_lower_lanes(Lanes<Int>& x) {
-  if constexpr (Shift < lanes_of<Int>) {
-    Lanes<Int> from{};  // lane 0 to Shift - 1 of zeros, then the lanes of x
-    for (int i = 0; i < lanes_of<Int>; ++i) from[i] = i < Shift ? i : lanes_of<Int> + i - Shift;
-    x += __builtin_shuffle(Lanes<Int>{}, x, from);
-    add_lower_lanes<Int, 2 * Shift>(x);
-  }
-}
-
-// out[i] = before + in[0] + ... + in[i] for one vector of lanes; returns the last.
-template <class Int>
-BG_FN Int scan_lanes(const Int* in, Int before, Int* out) {
-  Lanes<Int> x;
-  std::memcpy(&x, in, sizeof x);
-  add_lower_lanes<Int>(x);
-  x += static_cast<std::make_unsigned_t<Int>>(before);
-  std::memcpy(out, &x, sizeof x);
-  return static_cast<Int>(x[lanes_of<Int> - 1]);
-}
-
+// Each lane becomes the sum up to itself.
+BG_FN Lanes add_lower_lanes(Lanes x) {
+#if __has_builtin(__builtin_shufflevector)
+  x += __builtin_shufflevector(Lanes{}, x, 0, 4, 5, 6);
+  return x + __builtin_shufflevector(Lanes{}, x, 0, 1, 4, 5);
+#else
+  x += Lanes{0, x[0], x[1], x[2]};
+  return x + Lanes{0, 0, x[0], x[1]};
 #endif
+}
+
+// Calls visit(b, sums) for bins b to b + 3, and rest(b, sum) for the last ones.
+template <class Visit, class Rest>
+BG_FN void scan_lanes(const int32_t* bins, int n_bins, Visit&& visit, Rest&& rest) {
+  Lanes before{};
+  int b = 0;
+  for (; b + N_LANES <= n_bins; b += N_LANES) {
+    const Lanes sums = add_lower_lanes(load_lanes(bins + b)) + before;
+    before = Lanes{sums[3], sums[3], sums[3], sums[3]};
+    visit(b, sums);
+  }
+  uint32_t sum = before[0];
+  for (; b < n_bins; ++b) rest(b, static_cast<int32_t>(sum += static_cast<uint32_t>(bins[b])));
+}
+
+// Whether one of N values is at least `bar`.
+template <int N>
+BG_FN bool any_reaches(const float* values, float bar) {
+  using Floats __attribute__((vector_size(16))) = float;
+  Lanes reached{};
+  for (int i = 0; i < N; i += N_LANES) {
+    Floats x;
+    std::memcpy(&x, values + i, sizeof x);
+    reached |= reinterpret_cast<Lanes>(x >= bar);
+  }
+  const auto words = reinterpret_cast<TwoWords>(reached);
+  return (words[0] | words[1]) != 0;
+}
 
 // Running sums over the value bins, as float64 (exact: below 2^53).
 struct Prefix {
@@ -69,12 +78,14 @@ struct ShortPrefix {
 // sums[b] = bins[0] + ... + bins[b]
 template <class Layout>
 BG_FN void scan(const typename Layout::Sum* bins, int n_bins, typename Layout::Sum* sums) {
-  typename Layout::Sum sum{};
-  int b = 0;
-  if constexpr (std::is_integral_v<typename Layout::Sum>)
-    for (; b + lanes_of<typename Layout::Sum> <= n_bins; b += lanes_of<typename Layout::Sum>)
-      sum = scan_lanes(bins + b, sum, sums + b);
-  for (; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
+  if constexpr (std::is_same_v<typename Layout::Sum, int32_t>) {
+    scan_lanes(
+        bins, n_bins, [=](int b, Lanes x) { store_lanes(x, sums + b); },
+        [=](int b, int32_t x) { sums[b] = x; });
+  } else {
+    typename Layout::Sum sum{};
+    for (int b = 0; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
+  }
 }
 
 template <class Layout, class Sums>
@@ -86,6 +97,23 @@ BG_FN void running_sums(const typename Layout::Sum* bins, int n_bins, Sums& pref
     prefix.grad[b] = static_cast<Sum>(Layout::grad(sums[b]));
     prefix.hess[b] = static_cast<Sum>(Layout::hess(sums[b]));
   }
+}
+
+// The shortest take the halves apart on the way.
+BG_FN void running_sums(const int32_t* bins, int n_bins, ShortPrefix& prefix) {
+  using Layout = Packed<16>;
+  scan_lanes(
+      bins, n_bins,
+      [&](int b, Lanes x) {
+        using SignedLanes __attribute__((vector_size(16))) = int32_t;
+        store_lanes(reinterpret_cast<Lanes>(reinterpret_cast<SignedLanes>(x) >> 16),
+                    prefix.grad + b);
+        store_lanes(x & 0xFFFFu, prefix.hess + b);
+      },
+      [&](int b, int32_t x) {
+        prefix.grad[b] = static_cast<int32_t>(Layout::grad(x));
+        prefix.hess[b] = static_cast<int32_t>(Layout::hess(x));
+      });
 }
 
 // Calls visit(bins, layout) with the node's bins from `first` on. Layouts are told apart here,
@@ -108,7 +136,9 @@ template <class Sums>
 BG_FN void running_sums(const SearchedNode& node, int64_t first, int n_bins, Sums& prefix) {
   visit_bins(node, first, [&](const auto* bins, auto layout) {
     using Layout = decltype(layout);
-    if constexpr (Layout::half_bits <= 32 || std::is_same_v<Sums, Prefix>)
+    if constexpr (Layout::half_bits == 16 && std::is_same_v<Sums, ShortPrefix>)
+      running_sums(bins, n_bins, prefix);
+    else if constexpr (Layout::half_bits <= 32 || std::is_same_v<Sums, Prefix>)
       running_sums<Layout>(bins, n_bins, prefix);
   });
 }

@@ -131,11 +131,9 @@ BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad,
     return best;
   const auto bar = static_cast<float>(top * (1.0 - ESTIMATE_ERROR));
   for (int first = estimates.first; first < estimates.last; first += ESTIMATE_LANES) {
-    int n_near = 0;
-    for (int lane = 0; lane < ESTIMATE_LANES; ++lane) n_near += estimates.gain[first + lane] >= bar;
-    for (int b = first; n_near > 0; ++b) {
+    if (!any_reaches<ESTIMATE_LANES>(estimates.gain + first, bar)) continue;
+    for (int b = first; b < first + ESTIMATE_LANES; ++b) {
       if (!(estimates.gain[b] >= bar)) continue;
-      --n_near;
       const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
       const double gain = gain_of(gl, hl, node.grad - gl, node.hess - hl);
       if (gain > best.gain) best = {gain, b};

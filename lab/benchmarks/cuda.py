@@ -5,6 +5,7 @@ every line), times each line with 3 bits and in full precision, splits the time 
 and prints a short table last. The exit status is 1 if a digest differs.
 
     python -m lab bench cuda --lines higgs_1m higgs_100k --trees 50
+    python -m lab bench cuda --lines higgs_10m --leave-mb 800  # more rows than the GPU has room for
 """
 
 from __future__ import annotations
@@ -118,6 +119,16 @@ def run_line(name: str, options: argparse.Namespace) -> list[list[str]]:
     return cells
 
 
+def fill_memory(leave_mb: int | None) -> Any:
+    """Memory of the GPU that nobody else shall have: what is larger than the rest must spill."""
+    if leave_mb is None:
+        return None
+    cupy = import_cupy()
+    free, total = cupy.cuda.runtime.memGetInfo()
+    print(f"{leave_mb} MB of the GPU's {total / 1e9:.0f} GB are left\n", flush=True)
+    return cupy.empty(max(0, free - leave_mb * 1_000_000), dtype=np.uint8)
+
+
 def main(words: Sequence[str]) -> int:
     parser = benchmarks.parser("cuda")
     names = list(lines())
@@ -126,12 +137,15 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--repeats", type=int, default=3, help="the fastest run counts")
     parser.add_argument("--check", nargs="*", choices=names, default=names)
     parser.add_argument("--check-trees", type=int, default=3)
+    parser.add_argument("--leave-mb", type=int, help="fill the GPU's memory up to this much")
     parser.add_argument("--no-small-cases", action="store_true")
     parser.add_argument("--no-verbs", dest="verbs", action="store_false")
     options = parser.parse_args(words)
     print(f"machine: {machine('cuda')}; CuPy {import_cupy().__version__}\n", flush=True)
+    kept = fill_memory(options.leave_mb)
     different = [] if options.no_small_cases else check_small_cases()
     cells = [row for name in options.lines for row in run_line(name, options)]
     header = ["line", "gradients", "ms per tree", "bar", "test metric", "same as CPU"]
     print("\n" + markdown_table(header, cells))
+    del kept
     return int(bool(different) or any(row[-1] == "NO" for row in cells))

@@ -25,7 +25,7 @@ def test_very_many_leaves(n_leaves: int, simd: int) -> None:
     ends = np.sort(rng.integers(0, n_rows - 9, size=n_leaves))
     begins = np.concatenate([[0], ends[:-1]])
     leaf_of = np.empty(n_rows, dtype=dtype)
-    _core.locate_leaves(rows, begins, ends, leaf_of, 2)
+    _core.locate_leaves(rows, begins, ends, leaf_of, 2, simd)
     wanted = np.full(n_rows, n_leaves)
     wanted[rows[: ends[-1]]] = np.repeat(np.arange(n_leaves), ends - begins)
     np.testing.assert_array_equal(leaf_of, wanted)
@@ -52,14 +52,14 @@ def test_rows_in_no_leaf_keep_their_score() -> None:
 def test_wrong_ranges_are_refused(begins: list[int], ends: list[int]) -> None:
     rows, leaf_of = np.arange(4, dtype=np.int32), np.zeros(4, dtype=np.uint8)
     with pytest.raises(ValueError, match="bitgrove core"):
-        _core.locate_leaves(rows, np.array(begins), np.array(ends), leaf_of, 1)
+        _core.locate_leaves(rows, np.array(begins), np.array(ends), leaf_of, 1, SIMD[-1])
 
 
 def test_more_leaves_than_numbers_are_refused() -> None:
     rows, leaf_of = np.arange(4, dtype=np.int32), np.zeros(4, dtype=np.uint8)
     nothing = np.zeros(256, dtype=np.int64)
     with pytest.raises(ValueError, match="too many leaves"):
-        _core.locate_leaves(rows, nothing, nothing, leaf_of, 1)
+        _core.locate_leaves(rows, nothing, nothing, leaf_of, 1, SIMD[-1])
 
 
 def test_values_of_other_leaves_are_refused() -> None:

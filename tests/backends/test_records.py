@@ -29,8 +29,8 @@ TYPES: dict[str, Any] = {
 CLASSES = {"Rounding"}
 # A field of other records, four words of 64 bits.
 PARTS = {"BinSet"}
-# Holds records on their way to a GPU.
-HOLDERS = {"Plan"}
+# Hold records on their way to a GPU.
+HOLDERS = {"Plan", "PlacedBins"}
 
 
 def declared() -> dict[str, list[tuple[str, str]]]:

@@ -196,7 +196,7 @@ def test_memory_that_is_not_there_is_said(backend: Any, monkeypatch: pytest.Monk
     X = table(20_000, 6, 7)
     y, params = (X[:, 0] > 0).astype(float), {**BINARY, "device": "cuda"}
     expected = bg.train({**BINARY, "device": "cpu"}, bg.Dataset(X, y)).digest()
-    least = Needs(bg.Dataset(X, y), [], 1, 0, resolve(params)).least(False)
+    least = Needs(bg.Dataset(X, y), [], 1, 0, resolve(params)).least(False, True)
     cupy.get_default_memory_pool().free_all_blocks()
     monkeypatch.setattr(type(backend.device), "free_bytes", lambda self: least)
     assert bg.train(params, bg.Dataset(X, y)).digest() == expected

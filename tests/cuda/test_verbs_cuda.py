@@ -11,7 +11,7 @@ from bitgrove import _core
 from bitgrove.kernels.plans import BUILD, DIVISION, Records, records
 from verb_cases import TwinPlan, random_integers, random_table
 from verb_suite import VerbSuite
-from verbs_of_data import check_bins, columns_of_many_kinds, mapper_for
+from verbs_of_data import bins_on, check_bins, columns_of_many_kinds, mapper_for
 
 
 class TestVerbs(VerbSuite):
@@ -29,8 +29,8 @@ def test_bins_of_columns_on_the_gpu(backend: Any, order: str) -> None:
     for columns in (list(table.T), list(table[::2].T)):
         found = backend.bin_columns(columns, mapper)
         step = len(host) // len(columns[0])
-        wanted = backend.download(expected.columns)[:, ::step]
-        np.testing.assert_array_equal(backend.download(found.columns), wanted)
+        wanted = bins_on(backend, expected)[:, ::step]
+        np.testing.assert_array_equal(bins_on(backend, found), wanted)
         np.testing.assert_array_equal(found.missing, expected.missing)
 
 

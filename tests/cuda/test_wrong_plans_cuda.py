@@ -75,5 +75,5 @@ def test_features_of_searches(tree: Any, features: tuple[int, int]) -> None:
 
 def test_a_copy_is_a_tree_of_its_own(tree: Any) -> None:
     copy = tree.copy()
-    copy.rows, copy.matrix.n_rows = 16, 5
-    assert tree.rows == 0 and tree.matrix.n_rows == 0 and copy.n_slots == 2
+    copy.rows, copy.matrix.n_features = 16, 5
+    assert tree.rows == 0 and tree.matrix.n_features == 1 and copy.n_slots == 2

@@ -34,7 +34,7 @@ _SLOTS = 2  # without which no tree grows
 _EDGE_FEATURES = 64
 _IN_TRANSIT = 24  # bytes of a value whose edges other ranks find: sent, received, sorted
 _EDGE = 8  # of a bin
-_PIECE = 40  # of a value in the last rows, which are no whole block of the fingerprint
+_PIECE = 24  # of a value in the last rows, which are no whole block of the fingerprint
 _STATISTICS = 36  # of a row, while levels become statistics: block, level, group, sums
 
 
@@ -55,6 +55,7 @@ class Needs(NamedTuple):
     params: TrainParams
     n_ranks: int = 1
     tile_bytes: Callable[[int, int], int] = _core.tile_bytes  # of rows and columns, on the backend
+    has_bins: bool = True  # else they, and values that are sorted, can lie elsewhere
 
     def most(self) -> int:
         """Bytes where every feature has all of its bins."""
@@ -62,9 +63,11 @@ class Needs(NamedTuple):
         n_bins = n_columns * min(self.params.max_bin + 1, self.train.n_rows + 1)
         return self._bytes(Look(0 if table_of(self.train.columns) else n_columns, n_bins))
 
-    def least(self, shares_bytes: bool) -> int:
+    def least(self, shares_bytes: bool, spills_bins: bool = False) -> int:
         """Bytes that are certain, after a look at some rows."""
         look = _look_at(self.train, self.params.max_bin)
+        if spills_bins:
+            return self._replace(has_bins=False)._bytes(look._replace(n_apart=0))
         return self._bytes(look if shares_bytes else look._replace(n_apart=self._n_columns))
 
     @property
@@ -78,7 +81,7 @@ class Needs(NamedTuple):
         trees = n_rows * (scores + (8 if full else 2) + 8) + _SLOTS * look.n_bins * (8 << full)
         trees += sum(self._bins_of(other) + scores * other.n_rows for other in self.valid)
         stages, kept = [max(trees, self._piece_bytes())], 0
-        if not self.train.binned:
+        if self.has_bins and not self.train.binned:
             kept = self._bins_of(self.train) + _EDGE * look.n_bins
             kept += self.tile_bytes(n_rows, look.n_apart) if look.n_apart else 0
             stages.append(self._edge_bytes() - kept)
@@ -107,7 +110,7 @@ class Needs(NamedTuple):
         return _PIECE * (rows.n_rows % block_rows(rows.n_features)) * rows.n_features
 
     def _bins_of(self, dataset: Dataset) -> int:
-        if dataset.edges or dataset.binned:  # they are there
+        if dataset.edges or dataset.binned or not self.has_bins:  # they are there, or elsewhere
             return 0
         return dataset.n_bin_bytes() + dataset.n_rows * (self._n_columns - dataset.n_features)
 
@@ -151,7 +154,7 @@ def share_room(backend: Backend, needs: Needs, comm: Comm) -> int:
     wanted = given or default_pool_mb(backend, needs.train)
     n_bytes, free = needs.most(), room.free
     if free is not None and comm.size * n_bytes + 2 * (wanted << 20) > free:
-        n_bytes = needs.least(backend.shares_bytes)
+        n_bytes = needs.least(backend.shares_bytes, backend.spills_bins)
     if free is not None and n_bytes > free:
         raise room.error(_text(needs, n_bytes, free))
     own = -1 if room.own is None else room.own - n_bytes

@@ -21,9 +21,9 @@ from bitgrove.backends.base import (
     Targets,
     TreeInputs,
 )
-from bitgrove.backends.core_tree import CoreFrontier
+from bitgrove.backends.core_tree import core_frontier
 from bitgrove.backends.cpu import CpuBackend
-from bitgrove.backends.cuda.binning import bin_on_device
+from bitgrove.backends.cuda.binning import add_columns, bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.edges import edge_bytes, find_on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
@@ -37,14 +37,14 @@ from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.data.sparse.bins import with_dense_bins
 from bitgrove.distributed.comm import Comm
-from bitgrove.errors import DeviceMemoryError
+from bitgrove.errors import DeviceMemoryError, HostMemoryError
 from bitgrove.kernels.plans import (
     MAGNITUDE_BUCKETS,
     MAGNITUDES,
     ROW_TOTALS,
     ROW_TYPES,
 )
-from bitgrove.machine.memory import Room, host_room
+from bitgrove.machine.memory import Room, free_memory, host_room
 from bitgrove.model.tree import Tree
 from bitgrove.objectives import Custom, Objective
 from bitgrove.objectives.metrics import EvalSet
@@ -55,13 +55,15 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 _C = _core.constants
 _MOST_BINS = 257  # of a feature, as the histogram pool counts them
+_SLOT_BIN = 16  # bytes of a bin of the widest histograms
 
 
 class CudaBackend:
     leaves_host_idle = True
     shares_bytes = False
+    spills_bins = True
     tile_bytes = staticmethod(_core.tile_bytes)
-    frontier = CoreFrontier
+    frontier = staticmethod(core_frontier)
 
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)
@@ -72,6 +74,7 @@ class CudaBackend:
         self._host = CpuBackend(params.n_jobs)
         self._sender = Sender(self.device, self._host.n_threads)
         self._pool_bytes = (params.histogram_pool_mb or self.pool_mb) << 20
+        self._promised = 0  # bytes of the device for what belongs to rows, and for histograms
 
     def room(self) -> Room:
         """With what CuPy's own pool would give back."""
@@ -86,7 +89,8 @@ class CudaBackend:
             return columns
         n_rows, n_features = len(columns[0]), len(columns)
         n_bytes = sum(column.nbytes for column in columns) + edge_bytes(n_rows, n_features)
-        pool_bytes = min(self._pool_bytes, 2 * self._num_leaves * 16 * _MOST_BINS * n_features)
+        most = 2 * self._num_leaves * _SLOT_BIN * _MOST_BINS * n_features
+        pool_bytes = min(self._pool_bytes, most)
         n_bytes += _training_bytes(n_rows, n_features) + pool_bytes
         if n_bytes > self.device.free_bytes():
             return columns
@@ -103,16 +107,25 @@ class CudaBackend:
 
     @on_device
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> CudaMatrix:
-        memory, n_rows, n_features = self.device.memory, len(columns[0]), len(columns)
-        n_bins = (
-            int(mapper.edge_offset[-1]) + n_features
-        )  # of two histograms; more get what is left
-        memory.require(_training_bytes(n_rows, n_features) + 16 * n_bins, "training on this data")
-        tiles = memory.zeros(self.tile_bytes(n_rows, n_features), np.uint8)
-        binned = memory.empty((n_features, n_rows), np.uint8)
+        n_rows, n_features = len(columns[0]), len(columns)
+        n_bins = int(mapper.edge_offset[-1]) + n_features
+        beside = n_rows * BYTES_PER_ROW
+        self.device.memory.require(beside + _SLOT_BIN * n_bins, "training on this data")
+        beside += min(self._pool_bytes, 2 * self._num_leaves * _SLOT_BIN * n_bins)
+        n_here = self._rows_with_room(n_rows, n_features, beside)
+        if n_here < n_rows:
+            _require_host((n_rows - n_here) * (self.tile_bytes(1, n_features) + n_features))
         columns = with_dense_bins(columns, mapper, self._host.n_threads)
-        missing = bin_on_device(columns, mapper, tiles, binned, self.device, self._sender)
-        return CudaMatrix(n_rows, mapper, missing, tiles, binned)
+        return bin_on_device(columns, mapper, n_here, self.device, self._sender)
+
+    def _rows_with_room(self, n_rows: int, n_features: int, beside: int) -> int:
+        """Rows whose tiles have room on the device, beside what they need there anyway."""
+        self._promised += beside
+        n_bytes = self.tile_bytes(n_rows, n_features)
+        if n_bytes > self.device.free_bytes() - self._promised:
+            self.device.memory.give_back()
+        room = max(0, self.device.free_bytes() - self._promised)
+        return n_rows if n_bytes <= room else int(room // self.tile_bytes(1, n_features))
 
     @on_device
     def upload(self, values: Array | None) -> Any:
@@ -263,6 +276,7 @@ class CudaBackend:
 
     @on_device
     def new_pool(self, matrix: CudaMatrix, n_slots: int, half_bits: int) -> CudaPool:
+        add_columns(matrix, self.device.free_bytes() - self._promised, self.device)
         return CudaPool(self.device, matrix, n_slots, half_bits, self._num_leaves)
 
     @on_device
@@ -277,6 +291,15 @@ class CudaBackend:
     def new_panel(self, sets: Sequence[EvalSet], comm: Comm) -> CudaPanel:
         how = (self._host.n_threads, self._host.simd)
         return CudaPanel(self.device, sets, comm, how)
+
+
+def _require_host(n_bytes: int) -> None:
+    free = free_memory()
+    if free is not None and n_bytes > free:
+        raise HostMemoryError(
+            f"bins that have no room on the GPU need {n_bytes / 1e9:.3g} GB on the host, and "
+            f"{free / 1e9:.3g} GB are left there"
+        )
 
 
 def _training_bytes(n_rows: int, n_features: int) -> int:

@@ -19,8 +19,8 @@ from bitgrove.errors import DeviceMemoryError
 
 _ALIGNMENT = 16  # of what is sent
 _LEAST_RING = 1 << 20
-# Label, weight, scores, gradients, hessians, packed rows and row lists of one output.
-BYTES_PER_ROW = 48
+# Label, weight, scores, packed rows and row lists; gradients and hessians of two iterations.
+BYTES_PER_ROW = 64
 
 
 class Pool:
@@ -47,8 +47,11 @@ POOL = Pool()
 
 
 def address_of(array: Any, first: int = 0) -> int:
-    """Where an item of a contiguous device array lies; 0, a null pointer, for None."""
-    return 0 if array is None else int(array.data.ptr) + first * int(array.itemsize)
+    """Where an item of a contiguous array lies, on the device or in pinned memory; 0 for None."""
+    if array is None:
+        return 0
+    start = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+    return int(start) + first * int(array.itemsize)
 
 
 class DeviceMemory:
@@ -63,8 +66,7 @@ class DeviceMemory:
         """Refuses before anything is allocated what the device cannot hold."""
         free, total = self.cupy.cuda.runtime.memGetInfo()
         if n_bytes > free:
-            self.cupy.get_default_memory_pool().free_all_blocks()
-            POOL.give_back()
+            self.give_back()
             free, total = self.cupy.cuda.runtime.memGetInfo()
         if n_bytes > free:
             raise DeviceMemoryError(
@@ -72,6 +74,11 @@ class DeviceMemory:
                 f"{total / 2**30:.1f} GiB {free / 2**30:.1f} are free; free some, lower "
                 "histogram_pool_mb, use fewer rows or features, or device='cpu'"
             )
+
+    def give_back(self) -> None:
+        """What pools keep and nobody uses."""
+        self.cupy.get_default_memory_pool().free_all_blocks()
+        POOL.give_back()
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
         shape = (shape,) if isinstance(shape, int) else shape
@@ -125,6 +132,19 @@ class PinnedMemory:
             self._size = n_bytes
             self._memory = self._cupy.cuda.alloc_pinned_memory(n_bytes)
         return int(self._memory.ptr)
+
+
+def pinned_bytes(cupy: Any, n_bytes: int) -> NDArray[np.uint8]:
+    """An array in memory of the host that kernels can read; given back with its last view."""
+    cuda = cupy.cuda
+    try:
+        memory = cuda.PinnedMemoryPointer(cuda.PinnedMemory(max(n_bytes, 1)), 0)
+    except cuda.runtime.CUDARuntimeError as error:
+        raise DeviceMemoryError(
+            f"{n_bytes / 1e9:.3g} GB of the host's memory cannot be pinned for bins that have no "
+            f"room on the GPU: {error}; use fewer rows or features, or device='cpu'"
+        ) from None
+    return np.frombuffer(memory, np.uint8, n_bytes)
 
 
 class Ring:

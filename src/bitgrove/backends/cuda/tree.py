@@ -68,9 +68,9 @@ class CudaPool:
         matrix, mapper, upload = self.matrix, self.matrix.mapper, self.device.memory.upload
         tables = (mapper.bin_offset, mapper.has_missing, mapper.categorical)
         self._tables = tuple(upload(table) for table in tables)
-        bins.tiles, bins.columns = address_of(matrix.tiles), address_of(matrix.columns)
+        bins.place_bins(matrix.places)
         bins.bin_offset, bins.has_missing, bins.categorical = map(address_of, self._tables)
-        bins.n_rows, bins.n_features = matrix.n_rows, mapper.n_features
+        bins.n_features = mapper.n_features
         bins.n_bins = int(mapper.bin_offset[-1])
 
     def _add_buffers(self, buffers: Any) -> None:
@@ -271,6 +271,6 @@ def walk_tree(device: Device, scores: Any, matrix: CudaMatrix, tree: Tree, rows:
         return
     splits = tree.binned_splits(matrix.mapper.missing_bin)
     nodes, sets, values = device.mailbox.send(splits, tree.left_bins, tree.leaf_value)
-    columns = (address_of(matrix.columns), matrix.columns.shape[1])
-    walk = (*columns, nodes, sets, tree.n_splits, values, address_of(rows), n_rows)
+    bins = (matrix.places, matrix.mapper.n_features)
+    walk = (*bins, nodes, sets, tree.n_splits, values, address_of(rows), n_rows)
     device.launch("leaves", "add_tree", (blocks_of(n_rows), 1), address_of(scores), *walk)

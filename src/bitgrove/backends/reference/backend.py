@@ -47,6 +47,7 @@ class ReferenceBackend:
     name = "reference"
     leaves_host_idle = False
     shares_bytes = True
+    spills_bins = False
     pool_mb = 1024
     frontier = BestFirst
 

@@ -11,6 +11,7 @@
 // neighbouring rows start at different ones, so a warp's 32 additions hit 32 banks. In narrower
 // tiles, groups of rows have columns of their own, which are added up at the end.
 #include "blocks.h"
+#include "placed_bins.h"
 #include "plans.h"
 #include "tiles.h"
 
@@ -22,8 +23,8 @@ constexpr int SPLIT_BITS = 20;
 constexpr int64_t LOW_PART = (1 << SPLIT_BITS) - 1;
 
 struct Source {
-  const uint8_t* tiles;
-  int64_t n_rows, n_features;
+  const PlacedBins& bins;
+  int64_t n_features;
   const int64_t* bin_offset;
   const int32_t* rows;
 };
@@ -87,9 +88,9 @@ __device__ void accumulate(const Source& source, const typename Row::Sum* packed
   for (int s = 0; s < 4; ++s)
     column[s] = local + (turn / 4) * (4 * Lanes) + 4 * group + (s + turn) % 4;
   for (int64_t first = begin + (threadIdx.x / WARP) * WARP; first < end; first += blockDim.x) {
-    // Lanes past the end add zeros of row 0: nothing.
+    // Lanes past the end add zeros of the first row: nothing.
     const bool inside = first + lane < end;
-    const int32_t row = inside ? source.rows[first + lane] : 0;
+    const int32_t row = source.rows[inside ? first + lane : begin];
     const typename Row::Sum value = inside ? packed[row] : typename Row::Sum{};
     uint32_t four_bins[Lanes];
     typename Row::Sum values[Lanes];
@@ -167,6 +168,21 @@ __device__ void flush(const Source& source, int tile, const uint32_t* local, con
   }
 }
 
+// Where in [begin, end) of the row list, which ascends, the rows of the second place begin.
+BG_FN int64_t first_there(const Source& source, int64_t begin, int64_t end) {
+  const int64_t n_here = source.bins.here.n_rows;
+  if (source.bins.there.n_rows == 0 || source.rows[end - 1] < n_here) return end;
+  int64_t low = begin, high = end - 1;  // row `high` is there
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (source.rows[middle] < n_here)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 template <class Row, int Words>
 __device__ void build(const Source& source, const void* packed_rows, const Pool& pool,
                       const Build* builds, const int64_t* first_block, int64_t n_nodes,
@@ -185,20 +201,26 @@ __device__ void build(const Source& source, const void* packed_rows, const Pool&
     words[i] = make_uint4(0, 0, 0, 0);
   __syncthreads();
   const auto* packed = static_cast<const typename Row::Sum*>(packed_rows);
-  const uint8_t* bins = source.tiles + TileView::offset_of(tile, source.n_rows);
-  switch (TileView::stride_of(tile, static_cast<int>(source.n_features))) {
-    case 4:
-      accumulate<Row, Words, 1>(source, packed, bins, begin, end, local);
-      break;
-    case 8:
-      accumulate<Row, Words, 2>(source, packed, bins, begin, end, local);
-      break;
-    case 16:
-      accumulate<Row, Words, 4>(source, packed, bins, begin, end, local);
-      break;
-    default:
-      accumulate<Row, Words, 8>(source, packed, bins, begin, end, local);
-      break;
+  const int n_features = static_cast<int>(source.n_features);
+  const int64_t n_first = source.bins.here.n_rows, middle = first_there(source, begin, end);
+  for (int64_t from = begin, to = middle; from < end; from = to, to = end) {
+    const bool is_here = from < middle;
+    const uint8_t* bins = is_here ? tile_rows(source.bins.here, 0, tile, n_features)
+                                  : tile_rows(source.bins.there, n_first, tile, n_features);
+    switch (TileView::stride_of(tile, n_features)) {
+      case 4:
+        accumulate<Row, Words, 1>(source, packed, bins, from, to, local);
+        break;
+      case 8:
+        accumulate<Row, Words, 2>(source, packed, bins, from, to, local);
+        break;
+      case 16:
+        accumulate<Row, Words, 4>(source, packed, bins, from, to, local);
+        break;
+      default:
+        accumulate<Row, Words, 8>(source, packed, bins, from, to, local);
+        break;
+    }
   }
   __syncthreads();
   rotate_columns<Words>(local);
@@ -212,12 +234,12 @@ using namespace bitgrove;
 
 #define BUILD_KERNEL(WORDS, HALF_BITS, N_THREADS, BLOCKS)                                        \
   extern "C" __global__ void __launch_bounds__(N_THREADS, BLOCKS) build_##WORDS##_##HALF_BITS(   \
-      int64_t* pool, int64_t n_bins, int64_t wide, const uint8_t* tiles, int64_t n_rows,         \
+      int64_t* pool, int64_t n_bins, int64_t wide, const __grid_constant__ PlacedBins bins,      \
       int64_t n_features, const int64_t* bin_offset, const int32_t* rows, const void* packed,    \
       const __grid_constant__ Plan plan, int64_t builds_at, int64_t first_block_at,              \
       int64_t n_nodes) {                                                                         \
     extern __shared__ __align__(16) uint32_t local[];                                            \
-    const Source source{tiles, n_rows, n_features, bin_offset, rows};                            \
+    const Source source{bins, n_features, bin_offset, rows};                                     \
     build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0},               \
                                     plan.at<Build>(builds_at), plan.at<int64_t>(first_block_at), \
                                     n_nodes, local);                                             \

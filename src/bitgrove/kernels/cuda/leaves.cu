@@ -6,6 +6,7 @@
 // they gather from are fetched from memory once for all leaves.
 #include "blocks.h"
 #include "math.h"
+#include "placed_bins.h"
 #include "plans.h"
 #include "tiles.h"
 
@@ -115,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // Adds one tree to the scores of binned rows: validation sets, and rows left out by sampling.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    add_tree(double* scores, const uint8_t* columns, int64_t column_stride,
+    add_tree(double* scores, const __grid_constant__ PlacedBins bins, int64_t n_features,
              const BinnedSplit* splits, const BinSet* sets, int64_t n_splits, const double* values,
              const int32_t* subset, int64_t n) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -124,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   int node = n_splits > 0 ? 0 : -1;
   while (node >= 0) {
     const BinnedSplit split = splits[node];
-    const int bin = columns[split.feature * column_stride + row];
+    const int bin = bin_of_row(bins, row, split.feature, static_cast<int>(n_features));
     const bool left = split.by_subset
                           ? sets[node].holds(bin)
                           : goes_left(bin, split.bin, split.missing_bin, split.default_left != 0);

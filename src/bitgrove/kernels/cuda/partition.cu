@@ -6,6 +6,7 @@
 // divide its rows writes the count into the host's memory. `place` also clears slots that the next
 // builds will probably add to.
 #include "blocks.h"
+#include "placed_bins.h"
 #include "plans.h"
 #include "tiles.h"
 
@@ -31,14 +32,14 @@ using namespace bitgrove;
 
 // A warp owns 256 consecutive rows and takes 32 of them at a time.
 extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
-    divide(const int32_t* __restrict__ rows, int32_t* __restrict__ scratch, const uint8_t* columns,
-           int64_t column_stride, const __grid_constant__ Plan plan, int64_t divisions_at,
-           int64_t first_block_at, int64_t n_nodes, int64_t* n_left, Word64* progress,
-           int64_t* node_left) {
+    divide(const int32_t* __restrict__ rows, int32_t* __restrict__ scratch,
+           const __grid_constant__ PlacedBins bins_of_rows, int64_t n_features,
+           const __grid_constant__ Plan plan, int64_t divisions_at, int64_t first_block_at,
+           int64_t n_nodes, int64_t* n_left, Word64* progress, int64_t* node_left) {
   const NodeBlock block = node_block(plan.at<int64_t>(first_block_at), n_nodes, blockIdx.x);
   const Division* planned = plan.at<Division>(divisions_at) + block.node;
   const Division split = *planned;
-  const uint8_t* column = columns + split.feature * column_stride;
+  const BinColumn column(bins_of_rows, split.feature, static_cast<int>(n_features));
   const int64_t begin = split.begin + block.index * PARTITION_ROWS;
   const int64_t n_block = split.end - begin < PARTITION_ROWS ? split.end - begin : PARTITION_ROWS;
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -53,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
     mine[k] = at < n_block ? rows[begin + at] : -1;
   }
 #pragma unroll
-  for (int k = 0; k < ROWS_PER_LANE; ++k) bins[k] = mine[k] >= 0 ? column[mine[k]] : 0;
+  for (int k = 0; k < ROWS_PER_LANE; ++k) bins[k] = mine[k] >= 0 ? column.bin(mine[k]) : 0;
 #pragma unroll
   for (int k = 0; k < ROWS_PER_LANE; ++k) {
     const bool left =

@@ -49,8 +49,11 @@ BG_FN FixedPair fixed_pair(const Query& q, const RankRules& rules, int64_t i, in
                            bool scaled, bool& upper_is_high) {
   const int64_t a = q.order[i], b = q.order[j];
   if (q.label[a] == q.label[b]) return {0, 0};
-  const RankPair pair = rank_pair<Loss>(q, rules.tables, rules.parameters, {a, b, i, j}, scaled);
-  upper_is_high = pair.upper_is_high;
+  const RankedRow upper = ranked_row<Loss>(q, rules.tables, a, i);
+  const RankedRow lower = ranked_row<Loss>(q, rules.tables, b, j);
+  upper_is_high = upper.label > lower.label;
+  const WeighedPair weighed = weigh_pair<Loss>(upper, lower, q.inverse_best);
+  const RankPair pair = pull_pair(weighed, q.unit, rules.parameters, scaled);
   return {__double2ll_rn(pair.lambda), __double2ll_rn(pair.hess)};
 }
 

@@ -118,6 +118,15 @@ struct SplitInfo {
   BinSet left_bins;  // where bin is SUBSET
 };
 
+// A split of a grown tree. Children: >= 0 is a split, < 0 is ~leaf. rows and hess are the node's;
+// the set of a split by a subset lies beside it.
+struct GrownSplit {
+  double threshold, gain, hess;
+  int64_t rows;
+  int32_t feature, left, right;
+  uint8_t bin, default_left, by_subset, reserved;
+};
+
 // The bins [first_bin, last_bin) of a slot that go into a message, or are added from one.
 struct HistogramPart {
   int64_t first_bin, last_bin;
@@ -167,6 +176,17 @@ struct ShapFactor {
 // feature.
 struct DeviceColumn {
   int64_t address, stride, feature;
+};
+
+// Bins of some rows where kernels can read them: on the device, or in pinned memory of the host.
+struct BinsPlace {
+  uint64_t tiles, columns;  // addresses; columns 0: there are none
+  int64_t n_rows;
+};
+
+// Bins of a table: its first rows are here, on the device; those that have no room are there.
+struct PlacedBins {
+  BinsPlace here, there;
 };
 
 // Threads of a block: of most kernels, of the partition, of the histograms (of full precision), of

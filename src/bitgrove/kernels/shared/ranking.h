@@ -42,15 +42,33 @@ struct RankQuery {
   const int64_t* hits;  // of each rank, where the loss counts them
 };
 
-// Two rows of a query: a has rank i, b the lower rank j; their labels differ.
-struct RankedRows {
-  int64_t a, b, i, j;
+// What the weight of a pair needs of one of its rows. hits: down to its rank, and to the one above.
+struct RankedRow {
+  double score, label, gain, discount;
+  int64_t rank, hits, hits_above;
+};
+
+template <class Loss>
+BG_FN RankedRow ranked_row(const RankQuery& q, const RankTables& tables, int64_t row,
+                           int64_t rank) {
+  const bool counts = Loss::COUNTS_HITS;
+  return {q.score[row],
+          q.label[row],
+          tables.label_gain[static_cast<int64_t>(q.label[row])],
+          tables.discount[rank],
+          rank,
+          counts ? q.hits[rank] : 0,
+          counts && rank > 0 ? q.hits[rank - 1] : 0};
+}
+
+// How far the row of the larger label is above the other, and what the pair counts.
+struct WeighedPair {
+  double gap, weight;
 };
 
 // `lambda` is the pull on the row of the larger label, in units.
 struct RankPair {
   double lambda, hess;
-  bool upper_is_high;
 };
 
 // parameters: sigmoid, truncation, normalise
@@ -68,12 +86,10 @@ struct LambdaRankLoss {
   }
 
   // |delta NDCG| of exchanging the two.
-  static BG_FN double weight(const RankQuery& q, const RankTables& tables, const RankedRows& pair,
-                             bool upper_is_high) {
-    const int64_t high = upper_is_high ? pair.a : pair.b, low = upper_is_high ? pair.b : pair.a;
-    const double gain = tables.label_gain[static_cast<int64_t>(q.label[high])] -
-                        tables.label_gain[static_cast<int64_t>(q.label[low])];
-    return (gain * (tables.discount[pair.i] - tables.discount[pair.j])) * q.inverse_best;
+  static BG_FN double weight(const RankedRow& upper, const RankedRow& lower, double inverse_best) {
+    const double more = upper.gain - lower.gain;
+    const double gain = upper.label > lower.label ? more : -more;
+    return (gain * (upper.discount - lower.discount)) * inverse_best;
   }
 
   // What a query's lambdas are multiplied by, from the sum of their magnitudes.
@@ -86,25 +102,22 @@ struct LambdaRankLoss {
 struct PairwiseLoss : LambdaRankLoss {
   static BG_FN bool scaled(double, double, const LossParameters&) { return false; }
 
-  static BG_FN double weight(const RankQuery&, const RankTables&, const RankedRows&, bool) {
-    return 1.0;
-  }
+  static BG_FN double weight(const RankedRow&, const RankedRow&, double) { return 1.0; }
 };
 
 // |delta MAP| of exchanging a relevant row and another. parameters: as LambdaRankLoss
 struct MapLoss : LambdaRankLoss {
   static constexpr bool COUNTS_HITS = true;
 
-  static BG_FN double weight(const RankQuery& q, const RankTables&, const RankedRows& pair,
-                             bool upper_is_high) {
-    if (q.label[upper_is_high ? pair.b : pair.a] > 0.0) return 0.0;  // both are relevant
-    const int64_t upper = q.hits[pair.i], lower = q.hits[pair.j];
+  static BG_FN double weight(const RankedRow& upper, const RankedRow& lower, double inverse_best) {
+    const bool upper_is_high = upper.label > lower.label;
+    if ((upper_is_high ? lower : upper).label > 0.0) return 0.0;  // both are relevant
     // The precision at the two ranks, if the relevant row is there; and what those between lose.
-    const double at_i = (n_hits(upper) + (upper_is_high ? 0.0 : 1.0)) / (pair.i + 1.0);
-    const double at_j = n_hits(lower) / (pair.j + 1.0);
-    const double between = hit_shares(q.hits[pair.j - 1]) - hit_shares(upper);
+    const double at_i = (n_hits(upper.hits) + (upper_is_high ? 0.0 : 1.0)) / (upper.rank + 1.0);
+    const double at_j = n_hits(lower.hits) / (lower.rank + 1.0);
+    const double between = hit_shares(lower.hits_above) - hit_shares(upper.hits);
     const double lost = (at_i - at_j) + between;
-    return (lost < 0.0 ? 0.0 : lost) * q.inverse_best;  // shares are rounded down
+    return (lost < 0.0 ? 0.0 : lost) * inverse_best;  // shares are rounded down
   }
 };
 
@@ -113,20 +126,21 @@ struct MapLoss : LambdaRankLoss {
   X(pairwise, PairwiseLoss)     \
   X(map, MapLoss)
 
+// Of two rows of different labels; `upper` has the better rank.
 template <class Loss>
-BG_FN RankPair rank_pair(const RankQuery& q, const RankTables& tables,
-                         const LossParameters& parameters, const RankedRows& pair, bool scaled) {
-  const double sigmoid = parameters[0];
-  const bool upper_is_high = q.label[pair.a] > q.label[pair.b];
-  const double down = q.score[pair.a] - q.score[pair.b];
-  // How far the row of the larger label is above the other.
-  const double gap = upper_is_high ? down : -down;
-  double weight = Loss::weight(q, tables, pair, upper_is_high);
-  weight = scaled ? weight / (0.01 + (gap < 0.0 ? -gap : gap)) : weight;
+BG_FN WeighedPair weigh_pair(const RankedRow& upper, const RankedRow& lower, double inverse_best) {
+  const double down = upper.score - lower.score;
+  return {upper.label > lower.label ? down : -down, Loss::weight(upper, lower, inverse_best)};
+}
+
+BG_FN RankPair pull_pair(const WeighedPair& pair, double unit, const LossParameters& parameters,
+                         bool scaled) {
+  const double sigmoid = parameters[0], gap = pair.gap;
+  const double weight = scaled ? pair.weight / (0.01 + (gap < 0.0 ? -gap : gap)) : pair.weight;
   const double p = 1.0 / (1.0 + exact_exp(sigmoid * gap));
   const double lambda = ((-sigmoid) * weight) * p;
   const double hess = (((sigmoid * sigmoid) * weight) * p) * (1.0 - p);
-  return {lambda * q.unit, hess * q.unit, upper_is_high};
+  return {lambda * unit, hess * unit};
 }
 
 // A fixed-point sum as the gradient or hessian of its row.
