@@ -12,6 +12,14 @@ function ticksOf(low, high, wanted) {
   return ticks;
 }
 
+// Every so many of them that their texts do not touch.
+function apart(ticks, map, format) {
+  if (ticks.length < 2) return ticks;
+  const widest = Math.max(...ticks.map((tick) => wide(format(tick))));
+  const every = Math.ceil((widest + 8) / (map(ticks[1]) - map(ticks[0])));
+  return ticks.filter((_, i) => i % every === 0);
+}
+
 function domain(values, pad = 0.04) {
   let low = Infinity, high = -Infinity;
   for (const value of values) {
@@ -81,7 +89,7 @@ function resolved(axis) {
 function horizontal(axes, axis, box) {
   const map = scale(axis.domain, [box.left, box.right]);
   const format = axis.format || number;
-  const ticks = axis.ticks || ticksOf(...axis.domain, Math.max(3, (box.right - box.left) / 90));
+  const ticks = axis.ticks || apart(ticksOf(...axis.domain, Math.max(3, (box.right - box.left) / 90)), map, format);
   for (const tick of axis.whole ? ticks.filter(Number.isInteger) : ticks) {
     axes.append(
       s("line", { x1: map(tick), x2: map(tick), y1: box.top, y2: box.bottom }),

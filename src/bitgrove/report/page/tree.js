@@ -196,7 +196,7 @@ function paint(section, stage, nodes, { onPath, query, node: chosen, choose }) {
       const part = Math.round(50 * Math.sqrt(Math.abs(node.value) / most)) + 5;
       box.style.fill = `color-mix(in oklab, var(${node.value >= 0 ? "--high" : "--low"}) ${part}%, var(--cell))`;
     }
-    const name = node.leaf === undefined ? ruleText(section, node) : signed(node.value);
+    const name = node.leaf === undefined ? fitting(ruleText(section, node), BOX - 18) : signed(node.value);
     boxes.append(s("g", { class: kinds.filter(Boolean).join(" "), transform: `translate(${node.x} ${node.y})`, click: () => choose(node.id) },
       box, s("text", { x: 9, y: 16 }, name)));
   }
