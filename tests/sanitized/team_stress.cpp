@@ -1,5 +1,7 @@
-// Teams of several threads at once, that grow, get fewer members to do and end: every member works
-// once in each region, sees what its caller wrote before, and its caller sees what it wrote.
+// Teams of several threads at once, that grow, get fewer members to do and end: every task of a
+// region is done once, whoever comes in time, sees what its caller wrote before, and its caller
+// sees what it wrote.
+#include <atomic>
 #include <cstdio>
 #include <functional>
 #include <thread>
@@ -9,31 +11,35 @@
 
 namespace {
 
-constexpr int N_REGIONS = 300, N_CALLERS = 3, N_LIVES = 4, MOST_THREADS = 6;
+constexpr int N_REGIONS = 300, N_CALLERS = 3, N_LIVES = 4, MOST_THREADS = 6, N_TASKS = 12;
 
 struct Region {
-  int given = 0;
-  int found[MOST_THREADS] = {};
+  int given = 0, n_threads = 0;
+  std::atomic<int> next{0};
+  int found[N_TASKS] = {};
+  std::atomic<bool> too_many{false};
 
   static void work(void* self, int thread) {
     auto& region = *static_cast<Region*>(self);
-    region.found[thread] += region.given + thread;
+    if (thread >= region.n_threads) region.too_many = true;
+    for (int task; (task = region.next.fetch_add(1)) < N_TASKS;)
+      region.found[task] += region.given + task;
   }
 };
 
-bool is_right(const Region& region, int n_threads) {
-  for (int thread = 0; thread < MOST_THREADS; ++thread)
-    if (region.found[thread] != (thread < n_threads ? region.given + thread : 0)) return false;
-  return true;
+bool is_right(const Region& region) {
+  for (int task = 0; task < N_TASKS; ++task)
+    if (region.found[task] != region.given + task) return false;
+  return !region.too_many;
 }
 
 void call(int caller, bool& right) {
   for (int i = 0; i < N_REGIONS; ++i) {
-    const int n_threads = 1 + (7 * i + caller) % MOST_THREADS;
     Region region;
     region.given = 1 + i;
-    bitgrove::own_team().run(n_threads, {&region, Region::work});
-    right = right && is_right(region, n_threads);
+    region.n_threads = 1 + (7 * i + caller) % MOST_THREADS;
+    bitgrove::own_team().run(region.n_threads, {&region, Region::work});
+    right = right && is_right(region);
   }
 }
 
