@@ -1,6 +1,6 @@
-// Teams of several threads at once, that grow, get fewer members to do and end: every task of a
-// region is done once, whoever comes in time, sees what its caller wrote before, and its caller
-// sees what it wrote.
+// Teams of several threads at once, that grow, get fewer members to do and end: every member works
+// in each region or, if it wakes up too late, not at all; it sees what its caller wrote before, and
+// its caller sees what it wrote. Where the caller waits for them, all of them come.
 #include <atomic>
 #include <cstdio>
 #include <functional>
@@ -11,35 +11,40 @@
 
 namespace {
 
-constexpr int N_REGIONS = 300, N_CALLERS = 3, N_LIVES = 4, MOST_THREADS = 6, N_TASKS = 12;
+constexpr int N_REGIONS = 300, N_CALLERS = 3, N_LIVES = 4, MOST_THREADS = 6;
+constexpr int REGIONS_PER_WAIT = 8;
 
 struct Region {
-  int given = 0, n_threads = 0;
-  std::atomic<int> next{0};
-  int found[N_TASKS] = {};
-  std::atomic<bool> too_many{false};
+  int given = 0, n_awaited = 0;
+  int found[MOST_THREADS] = {};
+  std::atomic<int> n_here{0};
 
   static void work(void* self, int thread) {
     auto& region = *static_cast<Region*>(self);
-    if (thread >= region.n_threads) region.too_many = true;
-    for (int task; (task = region.next.fetch_add(1)) < N_TASKS;)
-      region.found[task] += region.given + task;
+    if (region.found[thread] == 0) ++region.n_here;
+    region.found[thread] += region.given + thread;
+    while (thread == 0 && region.n_here < region.n_awaited) std::this_thread::yield();
   }
 };
 
-bool is_right(const Region& region) {
-  for (int task = 0; task < N_TASKS; ++task)
-    if (region.found[task] != region.given + task) return false;
-  return !region.too_many;
+bool is_right(const Region& region, int n_threads) {
+  int n_found = 0;
+  for (int thread = 0; thread < MOST_THREADS; ++thread) {
+    const int found = region.found[thread];
+    if (found != 0 && (thread >= n_threads || found % (region.given + thread) != 0)) return false;
+    n_found += found != 0;
+  }
+  return region.found[0] != 0 && n_found >= region.n_awaited;
 }
 
 void call(int caller, bool& right) {
   for (int i = 0; i < N_REGIONS; ++i) {
+    const int n_threads = 1 + (7 * i + caller) % MOST_THREADS;
     Region region;
     region.given = 1 + i;
-    region.n_threads = 1 + (7 * i + caller) % MOST_THREADS;
-    bitgrove::own_team().run(region.n_threads, {&region, Region::work});
-    right = right && is_right(region);
+    region.n_awaited = i % REGIONS_PER_WAIT == 0 ? n_threads : 0;
+    bitgrove::own_team().run(n_threads, {&region, Region::work});
+    right = right && is_right(region, n_threads);
   }
 }
 
