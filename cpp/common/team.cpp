@@ -43,31 +43,74 @@ void wait_while(const std::atomic<Word>& word, Word old, int n_spins) {
 }  // namespace
 
 // The helpers keep it alive: nobody waits for them when a team ends.
+//
+// Nobody waits for helpers that come late, either: who wakes up after the work is done finds the
+// gate closed. A helper first counts itself inside, then looks at the gate; the leader first closes
+// the gate, then looks whether somebody is inside. In one order for all, one of them sees the
+// other.
 struct Team::Shared {
-  std::atomic<uint32_t> round{0};  // a new one says that there is work, or the end
-  std::atomic<int> n_busy{0};      // helpers that have not yet answered the round
-  // Written between rounds, read in them.
+  static constexpr uint32_t CLOSED = 0;
+  std::atomic<uint32_t> round{1};      // a new one says that there may be work, or the end
+  std::atomic<uint32_t> gate{CLOSED};  // or the round whose work is to be done
+  std::atomic<int> n_inside{0};        // helpers that may be at work
+  std::atomic<int> n_kept{1}, n_there{1};
+  // Written while the gate is closed and nobody is inside, read by those who found it open.
   TeamWork work{};
-  int n_wanted = 0, n_kept = 0, n_spins = 0;
+  int n_wanted = 0, n_spins = 0;
 
-  // What a helper does; `seen` is the last round before it was made. Every helper that is there
-  // answers every round, so that nobody reads the next round's work in this one.
+  // What a helper does; `seen` is the last round before it was made.
   static void help(const std::shared_ptr<Shared>& team, int thread, uint32_t seen, int n_spins) {
-    for (bool stays = true; stays;) {
-      while (team->round.load(std::memory_order_acquire) == seen)
-        wait_while(team->round, seen, n_spins);
-      ++seen;
-      n_spins = team->n_spins;
-      stays = thread < team->n_kept;
-      if (thread < team->n_wanted) team->work.call(team->work.self, thread);
-      if (team->n_busy.fetch_sub(1, std::memory_order_acq_rel) == 1) team->n_busy.notify_one();
+    uint32_t done = CLOSED;  // the last round that it worked in
+    while (true) {
+      wait_while(team->round, seen, n_spins);
+      const uint32_t round = team->round.load(std::memory_order_acquire);
+      if (round == seen) continue;
+      seen = round;
+      if (thread >= team->n_kept.load(std::memory_order_acquire)) break;
+      team->n_inside.fetch_add(1);
+      const uint32_t open = team->gate.load();
+      if (open != CLOSED && open != done) {
+        done = open;
+        n_spins = team->n_spins;
+        if (thread < team->n_wanted) team->work.call(team->work.self, thread);
+      }
+      if (team->n_inside.fetch_sub(1) == 1) team->n_inside.notify_one();
     }
+    team->n_there.fetch_sub(1);
+    team->n_there.notify_one();
   }
 
-  void start(int n_helpers) {
-    n_busy.store(n_helpers, std::memory_order_relaxed);
-    round.fetch_add(1, std::memory_order_release);
+  uint32_t next_round() const {
+    const uint32_t next = round.load(std::memory_order_relaxed) + 1;
+    return next == CLOSED ? next + 1 : next;
+  }
+
+  void call_all() {
+    round.store(next_round(), std::memory_order_release);
     round.notify_all();
+  }
+
+  void lead(TeamWork given, int n_threads) {
+    work = given;
+    n_wanted = n_threads;
+    n_spins = spins_of(n_threads);
+    gate.store(next_round());
+    call_all();
+    work.call(work.self, 0);
+    gate.store(CLOSED);
+    wait_for(n_inside, 0, n_spins);
+  }
+
+  // Helpers beyond n_threads end; their numbers are free when this returns.
+  void keep(int n_threads) {
+    n_kept.store(n_threads, std::memory_order_release);
+    call_all();
+    wait_for(n_there, n_threads, n_spins);
+  }
+
+  // Until a count has come down.
+  static void wait_for(const std::atomic<int>& count, int least, int n_spins) {
+    for (int now; (now = count.load()) > least;) wait_while(count, now, n_spins);
   }
 };
 
@@ -75,40 +118,36 @@ Team::Team() : process_(this_process()) {}
 
 Team::~Team() {
   if (!shared_ || process_ != this_process()) return;
-  shared_->n_wanted = shared_->n_kept = 0;
-  shared_->start(n_threads_ - 1);
+  shared_->n_kept.store(0, std::memory_order_release);
+  shared_->call_all();
 }
 
 // Makes threads until there are n_threads, as far as the system allows; returns how many to use.
 int Team::grow(int n_threads) {
   if (least_refused_ > 0 && n_threads >= least_refused_) return n_threads_;
   if (!shared_) shared_ = std::make_shared<Shared>();
+  shared_->n_kept.store(n_threads, std::memory_order_release);
   try {
-    for (; n_threads_ < n_threads; ++n_threads_)
+    for (; n_threads_ < n_threads; ++n_threads_) {
       std::thread(Shared::help, shared_, n_threads_, shared_->round.load(), spins_of(n_threads))
           .detach();
+      shared_->n_there.fetch_add(1);
+    }
     return n_threads;
   } catch (const std::system_error&) {  // no more than these
   } catch (const std::bad_alloc&) {     // nor memory for more
   }
   least_refused_ = n_threads;
-  return std::max(1, n_threads_ * 3 / 4);  // others may want some, too: the rest will end
+  n_threads_ = std::max(1, n_threads_ * 3 / 4);  // others may want some, too: the rest ends
+  shared_->keep(n_threads_);
+  return n_threads_;
 }
 
 void Team::run(int n_threads, TeamWork work) {
   if (process_ != this_process()) *this = Team();
   if (n_threads > n_threads_) n_threads = grow(n_threads);
   if (n_threads <= 1) return work.call(work.self, 0);
-  Shared& shared = *shared_;
-  shared.work = work;
-  shared.n_wanted = n_threads;
-  shared.n_kept = least_refused_ > 0 ? n_threads : n_threads_;
-  shared.n_spins = spins_of(n_threads);
-  shared.start(n_threads_ - 1);
-  n_threads_ = shared.n_kept;
-  work.call(work.self, 0);
-  for (int n_busy; (n_busy = shared.n_busy.load(std::memory_order_acquire)) > 0;)
-    wait_while(shared.n_busy, n_busy, shared.n_spins);
+  shared_->lead(work, n_threads);
 }
 
 Team& own_team() {

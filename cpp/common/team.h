@@ -19,8 +19,9 @@ class Team {
   ~Team();
   Team& operator=(Team&&) = default;
 
-  // Calls `work` on n_threads threads, of which the calling one is number 0; on fewer where the
-  // system refuses to make so many (ulimit -u, a container's limit of processes).
+  // Calls `work` on up to n_threads threads, of which the calling one is number 0. Fewer where some
+  // wake up too late, when number 0 has returned from it, or where the system refuses to make so
+  // many (ulimit -u, a container's limit of processes).
   void run(int n_threads, TeamWork work);
 
  private:
