@@ -132,7 +132,7 @@ wheel: $(STAMP)
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build
 	test $$(uname) != Linux || PATH=$(abspath $(BIN)):$$PATH SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
-	$(BIN)/python packaging/deflate.py "$$(ls dist/repaired/*.whl 2> /dev/null || ls dist/*.whl)"
+	$(BIN)/python packaging/smaller.py "$$(ls dist/repaired/*.whl 2> /dev/null || ls dist/*.whl)"
 	ls -l dist/*
 	packaging/installed.sh $(BIN)/python "$$(ls dist/repaired/*.whl 2> /dev/null || ls dist/*.whl)" $(INSTALLED)
 

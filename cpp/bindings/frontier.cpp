@@ -83,22 +83,14 @@ void record(Frontier& frontier, const Records<SplitInfo>& found) {
   frontier.record(found.items.data());
 }
 
-template <class T>
-auto whole(std::vector<T>& values) {
-  const size_t n = values.size();
-  return to_numpy(std::move(values), {n});
-}
-
 // (n_splits, 4) words; no rows if no split is by a subset.
-auto sets_of(const std::vector<BinSet>& sets) {
-  const auto is_subset = [](const BinSet& set) {
-    return (set.words[0] | set.words[1] | set.words[2] | set.words[3]) != 0;
-  };
+nb::object sets_of(const std::vector<GrownSplit>& splits, const std::vector<BinSet>& sets) {
+  const auto is_subset = [](const GrownSplit& split) { return split.by_subset != 0; };
+  static const nb::handle none = nb::cast(to_numpy(std::vector<uint64_t>(), {0, 4})).release();
+  if (std::none_of(splits.begin(), splits.end(), is_subset)) return nb::borrow(none);
   std::vector<uint64_t> words;
-  if (std::any_of(sets.begin(), sets.end(), is_subset))
-    for (const BinSet& set : sets) words.insert(words.end(), set.words, set.words + 4);
-  const size_t n_sets = words.size() / 4;
-  return to_numpy(std::move(words), {n_sets, 4});
+  for (const BinSet& set : sets) words.insert(words.end(), set.words, set.words + 4);
+  return nb::cast(to_numpy(std::move(words), {sets.size(), 4}));
 }
 
 // The fields of a GrownTree (backends/base.py), by name.
@@ -109,28 +101,21 @@ nb::dict finish(const Frontier& frontier, Vector<const double> edge_values,
   require(static_cast<int64_t>(edge_offset.shape(0)) == n_features + 1 &&
               edge_offset(n_features) == static_cast<int64_t>(edge_values.shape(0)),
           "cut tables differ in length");
-  auto [splits, leaves] = finish_tree(
+  const auto [splits, left_bins, leaves] = finish_tree(
       frontier, {edge_values.data(), edge_offset.data(), has_missing.data(), n_features},
       hess_scale);
   nb::dict fields;
-  fields["feature"] = whole(splits.feature);
-  fields["split_bin"] = whole(splits.bin);
-  fields["threshold"] = whole(splits.threshold);
-  fields["default_left"] = whole(splits.default_left);
-  fields["left"] = whole(splits.left);
-  fields["right"] = whole(splits.right);
-  fields["gain"] = whole(splits.gain);
-  fields["split_rows"] = whole(splits.rows);
-  fields["split_hess"] = whole(splits.hess);
-  fields["left_bins"] = sets_of(splits.left_bins);
-  fields["leaf_rows"] = whole(leaves.rows);
-  fields["leaf_begin"] = whole(leaves.begin);
-  fields["leaf_end"] = whole(leaves.end);
+  fields["splits"] = to_records(splits);
+  fields["left_bins"] = sets_of(splits, left_bins);
+  fields["leaf_rows"] = to_records(leaves.rows);
+  fields["leaf_begin"] = to_records(leaves.begin);
+  fields["leaf_end"] = to_records(leaves.end);
   fields["leaf_sums"] = to_records(leaves.sums);
   if (frontier.node_rules()) {
-    fields["leaf_lower"] = whole(leaves.lower);
-    fields["leaf_upper"] = whole(leaves.upper);
+    fields["leaf_lower"] = to_records(leaves.lower);
+    fields["leaf_upper"] = to_records(leaves.upper);
   }
+  fields["n_rows"] = frontier.nodes()[0].all.both();
   fields["n_rounds"] = frontier.n_rounds();
   fields["widths_used"] = frontier.widths_used();
   return fields;

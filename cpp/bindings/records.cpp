@@ -60,8 +60,15 @@ void add(nb::dict& all, const char* name, std::initializer_list<Field> fields) {
   all[name] = kept_dtype<Record>;
 }
 
+template <class... Numbers>
+void keep_dtypes_of_numbers() {
+  const nb::object dtype = nb::module_::import_("numpy").attr("dtype");
+  ((kept_dtype<Numbers> = nb::object(dtype(format_of<Numbers>())).release()), ...);
+}
+
 nb::dict make_dtypes() {
   nb::dict dtypes;
+  keep_dtypes_of_numbers<int64_t, double>();
   BG_RECORD(RowCounts, active, zero);
   BG_RECORD(GradientSums, grad, hess);
   BG_RECORD(RowTotals, abs_grad, grad, hess, zero_rows, squared_grad, squared_error);
@@ -72,6 +79,8 @@ nb::dict make_dtypes() {
   BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess, hess_per_row, lower,
             upper, output, key);
   BG_RECORD(SplitInfo, gain, left_grad, left_hess, feature, bin, default_left, ready, left_bins);
+  BG_RECORD(GrownSplit, threshold, gain, hess, rows, feature, left, right, bin, default_left,
+            by_subset, reserved);
   BG_RECORD(HistogramPart, first_bin, last_bin, slot, width, message, reserved);
   BG_RECORD(BinnedSplit, feature, left, right, bin, missing_bin, default_left, by_subset);
   BG_RECORD(ForestSplit, threshold, feature, left, right, set);
@@ -98,6 +107,8 @@ nb::handle all_dtypes() {
     all_dtypes();                 \
     return kept_dtype<RECORD>;    \
   }
+BG_DTYPE_OF(int64_t)
+BG_DTYPE_OF(double)
 BG_DTYPE_OF(RowCounts)
 BG_DTYPE_OF(GradientSums)
 BG_DTYPE_OF(RowTotals)
@@ -107,6 +118,7 @@ BG_DTYPE_OF(Build)
 BG_DTYPE_OF(Subtraction)
 BG_DTYPE_OF(SearchNode)
 BG_DTYPE_OF(SplitInfo)
+BG_DTYPE_OF(GrownSplit)
 BG_DTYPE_OF(HistogramPart)
 BG_DTYPE_OF(BinnedSplit)
 BG_DTYPE_OF(ForestSplit)

@@ -16,17 +16,33 @@ namespace {
 
 using PackedRows = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro>;
 
-// The arrays a CpuTree looks into, held so that they live as long as it.
-struct TreeArrays {
-  Matrix<uint8_t> pool;
+// What the trees of a training share: slots for histograms, and the bins in their layouts; held so
+// that they live as long as the trees.
+struct BoundPool {
+  Matrix<uint8_t> storage;
+  nb::object layout;
   Vector<const uint8_t> tiles;
   Matrix<const uint8_t> columns;
+  Vector<const int64_t> bin_offset;
+  Vector<const uint8_t> has_missing, categorical;
+  Vector<const int32_t> column_of;
+  nb::object sparse;
+  Matrix<uint8_t> marks;
+
+  PoolView slots() const {
+    return {storage.data(), static_cast<int64_t>(storage.shape(0)),
+            static_cast<int64_t>(storage.shape(1))};
+  }
+  const SparseBins* lists() const {
+    return sparse.is_none() ? nullptr : &nb::cast<const SparseBins&>(sparse);
+  }
+};
+
+// The arrays of one tree.
+struct TreeArrays {
   Vector<int32_t> rows, scratch;
   PackedRows packed_rows;
-  Vector<const int64_t> bin_offset;
-  Vector<const uint8_t> has_missing, allowed, categorical;
-  Vector<const int32_t> column_of;
-  Matrix<uint8_t> marks;
+  Vector<const uint8_t> allowed;
 };
 
 // Rules of a training's splits, with the arrays they look into.
@@ -37,103 +53,110 @@ struct BoundRules {
 };
 
 struct BoundTree {
+  nb::object pool, split_rules;
   TreeArrays arrays;
-  nb::object layout, split_rules, sparse;
   CpuTree tree;
 };
 
-HistogramSource make_source(const TreeArrays& a, const TileLayout& layout, const SparseBins* sparse,
-                            bool packed) {
+// Every feature has a column of bins, or is in the lists of the same rows.
+void check_columns(const BoundPool& pool) {
+  const auto n_features = static_cast<int64_t>(pool.column_of.shape(0));
+  const SparseBins* lists = pool.lists();
+  for (int64_t f = 0; f < n_features; ++f)
+    require(pool.column_of(f) < static_cast<int64_t>(pool.columns.shape(0)) &&
+                (pool.column_of(f) >= 0 || (lists && lists->has(f))),
+            "a feature is nowhere");
+  if (!lists) return;
+  require(lists->is_prepared() && lists->n_features() == n_features &&
+              lists->n_bins() == pool.bin_offset(n_features),
+          "lists of other features");
+  require(static_cast<int64_t>(pool.marks.shape(0)) == MARK_COLUMNS &&
+              pool.marks.shape(1) == pool.columns.shape(1),
+          "marks are columns");
+}
+
+void make_pool(BoundPool* self, Matrix<uint8_t> storage, nb::object layout,
+               Vector<const uint8_t> tiles, Matrix<const uint8_t> columns,
+               Vector<const int64_t> bin_offset, Vector<const uint8_t> has_missing,
+               Vector<const uint8_t> categorical, Vector<const int32_t> column_of,
+               nb::object sparse, Matrix<uint8_t> marks) {
+  nb::cast<const TileLayout&>(layout);  // of that type
+  const size_t n_features = has_missing.shape(0);
+  require(bin_offset.shape(0) == n_features + 1 && categorical.shape(0) == n_features &&
+              column_of.shape(0) == n_features,
+          "feature arrays differ in length");
+  const BoundPool pool{storage,     std::move(layout), tiles,     columns,           bin_offset,
+                       has_missing, categorical,       column_of, std::move(sparse), marks};
+  check_columns(pool);
+  new (self) BoundPool(pool);
+}
+
+HistogramSource make_source(const BoundPool& pool, const TreeArrays& a, bool packed) {
+  const auto& layout = nb::cast<const TileLayout&>(pool.layout);
+  const SparseBins* lists = pool.lists();
   const auto n_rows = static_cast<int64_t>(a.packed_rows.shape(0));
-  require(static_cast<int64_t>(a.tiles.shape(0)) == layout.n_bytes(n_rows),
+  require(static_cast<int64_t>(pool.tiles.shape(0)) == layout.n_bytes(n_rows) &&
+              (!lists || lists->n_rows() == n_rows),
           "packed rows differ in length from the tiles");
   const int row_width = static_cast<int>(a.packed_rows.itemsize()) * 4;
   require(row_width == 8 || row_width == 16 || row_width == 32, "packed rows of unknown width");
   return {&layout,
-          {a.tiles.data(), n_rows, layout.n_columns()},
+          {pool.tiles.data(), n_rows, layout.n_columns()},
           a.rows.data(),
           static_cast<int64_t>(a.rows.shape(0)),
           a.packed_rows.data(),
           row_width,
           packed,
-          sparse};
+          lists};
 }
 
-SplitFeatures make_features(const TreeArrays& a, const SparseBins* sparse) {
-  const size_t n_features = a.has_missing.shape(0);
-  require(a.bin_offset.shape(0) == n_features + 1 && a.allowed.shape(0) == n_features &&
-              a.categorical.shape(0) == n_features && a.column_of.shape(0) == n_features,
-          "feature arrays differ in length");
-  const int n = static_cast<int>(n_features);
-  return {a.bin_offset.data(),
-          a.has_missing.data(),
+SplitFeatures make_features(const BoundPool& pool, const TreeArrays& a) {
+  require(a.allowed.shape(0) == pool.has_missing.shape(0), "feature arrays differ in length");
+  const int n = static_cast<int>(a.allowed.shape(0));
+  const SparseBins* lists = pool.lists();
+  return {pool.bin_offset.data(),
+          pool.has_missing.data(),
           a.allowed.data(),
           0,
-          a.categorical.data(),
+          pool.categorical.data(),
           n,
           0,
           n,
-          sparse ? sparse->all_implied() : nullptr};
+          lists ? lists->all_implied() : nullptr};
 }
 
-// Every feature has a column of bins, or is in the lists of the same rows.
-void check_columns(const TreeArrays& a, const SparseBins* sparse) {
-  const auto n_features = static_cast<int64_t>(a.column_of.shape(0));
-  for (int64_t f = 0; f < n_features; ++f)
-    require(a.column_of(f) < static_cast<int64_t>(a.columns.shape(0)) &&
-                (a.column_of(f) >= 0 || (sparse && sparse->has(f))),
-            "a feature is nowhere");
-  if (!sparse) return;
-  require(sparse->is_prepared() && sparse->n_features() == n_features &&
-              sparse->n_rows() == static_cast<int64_t>(a.packed_rows.shape(0)) &&
-              sparse->n_bins() == a.bin_offset(n_features),
-          "lists of other rows or features");
-  require(static_cast<int64_t>(a.marks.shape(0)) == MARK_COLUMNS &&
-              a.marks.shape(1) == a.columns.shape(1),
-          "marks are columns");
-}
-
-PartitionSource make_division(const TreeArrays& a, const SparseBins* sparse) {
+PartitionSource make_division(const BoundPool& pool, const TreeArrays& a) {
   require(a.scratch.shape(0) >= a.rows.shape(0), "scratch too small");
   return {a.rows.data(),
           static_cast<int64_t>(a.rows.shape(0)),
           a.scratch.data(),
-          a.columns.data(),
-          static_cast<int64_t>(a.has_missing.shape(0)),
-          static_cast<int64_t>(a.columns.shape(1)),
-          a.column_of.data(),
-          sparse,
-          a.marks.data()};
+          pool.columns.data(),
+          static_cast<int64_t>(pool.has_missing.shape(0)),
+          static_cast<int64_t>(pool.columns.shape(1)),
+          pool.column_of.data(),
+          pool.lists(),
+          pool.marks.data()};
 }
 
-void make_tree(BoundTree* self, Matrix<uint8_t> pool, nb::object layout,
-               Vector<const uint8_t> tiles, Matrix<const uint8_t> columns, Vector<int32_t> rows,
-               Vector<int32_t> scratch, PackedRows packed_rows, Vector<const int64_t> bin_offset,
-               Vector<const uint8_t> has_missing, Vector<const uint8_t> allowed,
-               Vector<const uint8_t> categorical, const GainRules& rules, nb::object split_rules,
-               Vector<const int32_t> column_of, nb::object sparse, Matrix<uint8_t> marks,
-               bool packed, int n_threads, int simd) {
-  TreeArrays arrays{pool,       tiles,       columns, rows,        scratch,   packed_rows,
-                    bin_offset, has_missing, allowed, categorical, column_of, marks};
-  const SparseBins* lists = sparse.is_none() ? nullptr : &nb::cast<const SparseBins&>(sparse);
-  check_columns(arrays, lists);
-  const PoolView slots{pool.data(), static_cast<int64_t>(pool.shape(0)),
-                       static_cast<int64_t>(pool.shape(1))};
+void make_tree(BoundTree* self, nb::object pool, Vector<int32_t> rows, Vector<int32_t> scratch,
+               PackedRows packed_rows, Vector<const uint8_t> allowed, const GainRules& rules,
+               nb::object split_rules, bool packed, int n_threads, int simd) {
+  const TreeArrays arrays{rows, scratch, packed_rows, allowed};
+  const auto& shared = nb::cast<const BoundPool&>(pool);
   SearchRules searched_by{rules};
   if (!split_rules.is_none()) {
     const auto& given = nb::cast<const BoundRules&>(split_rules);
-    require(given.direction.shape(0) == has_missing.shape(0), "feature arrays differ in length");
+    require(given.direction.shape(0) == allowed.shape(0), "feature arrays differ in length");
     searched_by.split = &given.rules;
   }
-  const CpuTree tree{slots,
-                     make_source(arrays, nb::cast<const TileLayout&>(layout), lists, packed),
-                     make_division(arrays, lists),
-                     make_features(arrays, lists),
+  const CpuTree tree{shared.slots(),
+                     make_source(shared, arrays, packed),
+                     make_division(shared, arrays),
+                     make_features(shared, arrays),
                      searched_by,
                      n_threads,
                      static_cast<Simd>(simd)};
-  new (self) BoundTree{std::move(arrays), std::move(layout), std::move(split_rules),
-                       std::move(sparse), tree};
+  new (self) BoundTree{std::move(pool), std::move(split_rules), arrays, tree};
 }
 
 void build(const BoundTree& self, const Records<Build>& builds) {
@@ -210,12 +233,12 @@ void init_tree(nb::module_& m) {
                                    static_cast<int64_t>(extra_trees)}};
           },
           "direction"_a, "contribution"_a, "path_smooth"_a, "extra_trees"_a);
+  nb::class_<BoundPool>(m, "CpuPool", "Slots for histograms, and the bins they are made of.")
+      .def("__init__", &make_pool, "storage"_a, "layout"_a, "tiles"_a, "columns"_a, "bin_offset"_a,
+           "has_missing"_a, "categorical"_a, "column_of"_a, "sparse"_a.none(), "marks"_a);
   nb::class_<BoundTree>(m, "CpuTree", "One tree on the CPU: the verbs on its arrays.")
-      .def("__init__", &make_tree, "pool"_a, "layout"_a, "tiles"_a, "columns"_a, "rows"_a,
-           "scratch"_a, "packed_rows"_a, "bin_offset"_a, "has_missing"_a, "allowed"_a,
-           "categorical"_a, "rules"_a, "split_rules"_a = nb::none(), "column_of"_a = nb::none(),
-           "sparse"_a = nb::none(), "marks"_a = nb::none(), "packed"_a = true, "n_threads"_a = 1,
-           "simd"_a = 0)
+      .def("__init__", &make_tree, "pool"_a, "rows"_a, "scratch"_a, "packed_rows"_a, "allowed"_a,
+           "rules"_a, "split_rules"_a.none(), "packed"_a, "n_threads"_a, "simd"_a)
       .def("build", &build, "builds"_a, "Sums rows into slots.")
       .def("subtract", &subtract, "subtractions"_a, "bins"_a,
            "Takes built slots from their parents', within the bins [first, last).")

@@ -16,7 +16,7 @@ void apply(Vector<const double> x, Vector<double> out, int n_threads, int simd) 
   double* result = out.data();
   nb::gil_scoped_release release;
   parallel_rows(x.shape(0), n_threads, [&](int64_t begin, int64_t end) {
-    with_simd(static_cast<Simd>(simd), [=] {
+    with_simd<Simd::avx2>(static_cast<Simd>(simd), [=] {
       for (int64_t i = begin; i < end; ++i) result[i] = Function(in[i]);
     });
   });

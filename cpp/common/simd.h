@@ -44,12 +44,14 @@ BG_TARGET_AVX512 __attribute__((flatten, noinline)) void run_avx512(Body&& body)
 }
 #endif
 
-// Runs a loop nest compiled for the given level; everything it calls is inlined into it.
-template <class Body>
+// Runs a loop nest compiled for the given level; everything it calls is inlined into it. `widest`:
+// where AVX-512 would bring little, its copy of the code stays out of the wheel.
+template <Simd widest = Simd::avx512, class Body>
 void with_simd(Simd level, Body&& body) {
 #if defined(BG_X86)
-  if (level == Simd::avx512) return run_avx512(body);
-  if (level == Simd::avx2) return run_avx2(body);
+  if constexpr (widest == Simd::avx512)
+    if (level == Simd::avx512) return run_avx512(body);
+  if (level >= Simd::avx2) return run_avx2(body);
   run_plain(body);
 #else
   (void)level;

@@ -42,75 +42,54 @@ void wait_while(const std::atomic<Word>& word, Word old, int n_spins) {
 
 }  // namespace
 
+// One helper. Whoever leaves may still be asleep when another one gets its number.
+struct Team::Helper {
+  int thread;
+  std::atomic<bool> leaves{false};
+};
+
 // The helpers keep it alive: nobody waits for them when a team ends.
-//
-// Nobody waits for helpers that come late, either: who wakes up after the work is done finds the
-// gate closed. A helper first counts itself inside, then looks at the gate; the leader first closes
-// the gate, then looks whether somebody is inside. In one order for all, one of them sees the
-// other.
 struct Team::Shared {
-  static constexpr uint32_t CLOSED = 0;
-  std::atomic<uint32_t> round{1};      // a new one says that there may be work, or the end
-  std::atomic<uint32_t> gate{CLOSED};  // or the round whose work is to be done
-  std::atomic<int> n_inside{0};        // helpers that may be at work
-  std::atomic<int> n_kept{1}, n_there{1};
-  // Written while the gate is closed and nobody is inside, read by those who found it open.
+  static constexpr uint32_t CLOSED = 1u << 31;
+
+  std::atomic<uint32_t> round{0};  // a new one says that there is work, or the end
+  // How many helpers are at work, and whether no more may begin. Those that come too late, because
+  // they slept or had no core, find it closed: nobody waits for them.
+  std::atomic<uint32_t> gate{CLOSED};
+  // Written while the gate is closed, read behind it.
   TeamWork work{};
   int n_wanted = 0, n_spins = 0;
 
+  bool enter() {
+    uint32_t state = gate.load(std::memory_order_acquire);
+    while (state < CLOSED)
+      if (gate.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) return true;
+    return false;
+  }
+  void leave() {
+    if (gate.fetch_sub(1, std::memory_order_acq_rel) == CLOSED + 1) gate.notify_one();
+  }
+
   // What a helper does; `seen` is the last round before it was made.
-  static void help(const std::shared_ptr<Shared>& team, int thread, uint32_t seen, int n_spins) {
-    uint32_t done = CLOSED;  // the last round that it worked in
-    while (true) {
-      wait_while(team->round, seen, n_spins);
-      const uint32_t round = team->round.load(std::memory_order_acquire);
-      if (round == seen) continue;
-      seen = round;
-      if (thread >= team->n_kept.load(std::memory_order_acquire)) break;
-      team->n_inside.fetch_add(1);
-      const uint32_t open = team->gate.load();
-      if (open != CLOSED && open != done) {
-        done = open;
-        n_spins = team->n_spins;
-        if (thread < team->n_wanted) team->work.call(team->work.self, thread);
-      }
-      if (team->n_inside.fetch_sub(1) == 1) team->n_inside.notify_one();
+  static void help(const std::shared_ptr<Shared>& team, const std::shared_ptr<Helper>& self,
+                   uint32_t seen, int n_spins) {
+    for (;;) {
+      while (team->round.load(std::memory_order_acquire) == seen)
+        wait_while(team->round, seen, n_spins);
+      seen = team->round.load(std::memory_order_acquire);
+      if (self->leaves.load(std::memory_order_acquire)) return;
+      if (!team->enter()) continue;
+      const bool leaves = self->leaves.load(std::memory_order_relaxed);
+      n_spins = team->n_spins;
+      if (!leaves && self->thread < team->n_wanted) team->work.call(team->work.self, self->thread);
+      team->leave();
+      if (leaves) return;
     }
-    team->n_there.fetch_sub(1);
-    team->n_there.notify_one();
   }
 
-  uint32_t next_round() const {
-    const uint32_t next = round.load(std::memory_order_relaxed) + 1;
-    return next == CLOSED ? next + 1 : next;
-  }
-
-  void call_all() {
-    round.store(next_round(), std::memory_order_release);
+  void announce() {
+    round.fetch_add(1, std::memory_order_release);
     round.notify_all();
-  }
-
-  void lead(TeamWork given, int n_threads) {
-    work = given;
-    n_wanted = n_threads;
-    n_spins = spins_of(n_threads);
-    gate.store(next_round());
-    call_all();
-    work.call(work.self, 0);
-    gate.store(CLOSED);
-    wait_for(n_inside, 0, n_spins);
-  }
-
-  // Helpers beyond n_threads end; their numbers are free when this returns.
-  void keep(int n_threads) {
-    n_kept.store(n_threads, std::memory_order_release);
-    call_all();
-    wait_for(n_there, n_threads, n_spins);
-  }
-
-  // Until a count has come down.
-  static void wait_for(const std::atomic<int>& count, int least, int n_spins) {
-    for (int now; (now = count.load()) > least;) wait_while(count, now, n_spins);
   }
 };
 
@@ -118,36 +97,55 @@ Team::Team() : process_(this_process()) {}
 
 Team::~Team() {
   if (!shared_ || process_ != this_process()) return;
-  shared_->n_kept.store(0, std::memory_order_release);
-  shared_->call_all();
+  send_away(1);
+  shared_->announce();
+}
+
+// The helpers from number n_threads on end when they next look.
+void Team::send_away(int n_threads) {
+  for (; n_threads_ > n_threads; --n_threads_) {
+    helpers_.back()->leaves.store(true, std::memory_order_release);
+    helpers_.pop_back();
+  }
 }
 
 // Makes threads until there are n_threads, as far as the system allows; returns how many to use.
 int Team::grow(int n_threads) {
   if (least_refused_ > 0 && n_threads >= least_refused_) return n_threads_;
   if (!shared_) shared_ = std::make_shared<Shared>();
-  shared_->n_kept.store(n_threads, std::memory_order_release);
   try {
     for (; n_threads_ < n_threads; ++n_threads_) {
-      std::thread(Shared::help, shared_, n_threads_, shared_->round.load(), spins_of(n_threads))
+      const auto helper = std::make_shared<Helper>();
+      helper->thread = n_threads_;
+      helpers_.reserve(helpers_.size() + 1);  // so that it cannot fail once the thread is there
+      std::thread(Shared::help, shared_, helper, shared_->round.load(), spins_of(n_threads))
           .detach();
-      shared_->n_there.fetch_add(1);
+      helpers_.push_back(helper);
     }
     return n_threads;
   } catch (const std::system_error&) {  // no more than these
   } catch (const std::bad_alloc&) {     // nor memory for more
   }
   least_refused_ = n_threads;
-  n_threads_ = std::max(1, n_threads_ * 3 / 4);  // others may want some, too: the rest ends
-  shared_->keep(n_threads_);
-  return n_threads_;
+  return std::max(1, n_threads_ * 3 / 4);  // others may want some, too: the rest will end
 }
 
 void Team::run(int n_threads, TeamWork work) {
   if (process_ != this_process()) *this = Team();
   if (n_threads > n_threads_) n_threads = grow(n_threads);
   if (n_threads <= 1) return work.call(work.self, 0);
-  shared_->lead(work, n_threads);
+  Shared& shared = *shared_;
+  shared.work = work;
+  shared.n_wanted = n_threads;
+  shared.n_spins = spins_of(n_threads);
+  if (least_refused_ > 0) send_away(n_threads);
+  // In this order: who sees the round finds the gate open. Who enters before may come twice.
+  shared.gate.store(0, std::memory_order_release);
+  shared.announce();
+  work.call(work.self, 0);
+  uint32_t state = shared.gate.fetch_or(Shared::CLOSED, std::memory_order_acq_rel) | Shared::CLOSED;
+  for (; state != Shared::CLOSED; state = shared.gate.load(std::memory_order_acquire))
+    wait_while(shared.gate, state, shared.n_spins);
 }
 
 Team& own_team() {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace bitgrove {
 
@@ -19,17 +20,20 @@ class Team {
   ~Team();
   Team& operator=(Team&&) = default;
 
-  // Calls `work` on up to n_threads threads, of which the calling one is number 0. Fewer where some
-  // wake up too late, when number 0 has returned from it, or where the system refuses to make so
-  // many (ulimit -u, a container's limit of processes).
+  // Calls `work` on n_threads threads, of which the calling one is number 0; on fewer where the
+  // system refuses to make so many (ulimit -u, a container's limit of processes), or where some
+  // come only after number 0 has returned: so what one of them does is done when it returns.
   void run(int n_threads, TeamWork work);
 
  private:
+  struct Helper;
   struct Shared;
   int grow(int n_threads);
+  void send_away(int n_threads);
 
   int64_t process_;
   std::shared_ptr<Shared> shared_;
+  std::vector<std::shared_ptr<Helper>> helpers_;
   int n_threads_ = 1;
   int least_refused_ = 0;  // 0: the system gave every thread that was asked for
 };

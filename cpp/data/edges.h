@@ -30,31 +30,65 @@ struct Edges {
   int missing_bin() const { return n_edges + 1; }
 };
 
-#if defined(BG_X86)
-BG_TARGET_AVX512 inline uint32_t are_below(const double* edges, __m512d value) {
-  const __mmask8 low = _mm512_cmp_pd_mask(_mm512_load_pd(edges), value, _CMP_LT_OQ),
-                 high = _mm512_cmp_pd_mask(_mm512_load_pd(edges + 8), value, _CMP_LT_OQ);
-  return low | static_cast<uint32_t>(high) << 8;
-}
-
-// Two counts of sixteen instead of eight dependent steps: which group of edges, where in it.
-BG_TARGET_AVX512 inline int count_below_avx512(const Edges& edges, double x) {
-  const __m512d value = _mm512_set1_pd(x);
-  const int group = std::popcount(are_below(edges.last_of_group, value));
-  // The last edge is +inf.
-  return EDGE_GROUPS * group + std::popcount(are_below(edges.values + EDGE_GROUPS * group, value));
-}
-
-BG_TARGET_AVX512 inline bool find_bins_avx512(const double* values, int64_t n, const Edges& edges,
-                                              uint8_t* bins) {
+// The bins of n values, by a way to count the edges below one; says whether one is missing (NaN).
+template <class Count>
+BG_FN bool bins_by(const Count& count, const double* values, int64_t n, const Edges& edges,
+                   uint8_t* bins) {
   bool any_missing = false;
   for (int64_t i = 0; i < n; ++i) {
     const bool is_missing = values[i] != values[i];
     any_missing |= is_missing;
-    bins[i] = static_cast<uint8_t>(is_missing ? edges.missing_bin()
-                                              : count_below_avx512(edges, values[i]));
+    bins[i] = static_cast<uint8_t>(is_missing ? edges.missing_bin() : count(values[i]));
   }
   return any_missing;
+}
+
+#if defined(BG_X86)
+// Two counts of sixteen instead of eight dependent steps: which group of edges, where in it. The
+// last edge is +inf.
+struct CountAvx2 {
+  const Edges& edges;
+
+  static BG_TARGET_AVX2 __m256i are_below(const double* four, __m256d value) {
+    return _mm256_castpd_si256(_mm256_cmp_pd(_mm256_load_pd(four), value, _CMP_LT_OQ));
+  }
+  // Packed, comparisons have two bits for each edge.
+  static BG_TARGET_AVX2 int of_group(const double* group, __m256d value) {
+    const __m256i low = _mm256_packs_epi32(are_below(group, value), are_below(group + 4, value)),
+                  high =
+                      _mm256_packs_epi32(are_below(group + 8, value), are_below(group + 12, value));
+    const int bits = _mm256_movemask_epi8(_mm256_packs_epi16(low, high));
+    return std::popcount(static_cast<uint32_t>(bits)) / 2;
+  }
+  BG_TARGET_AVX2 int operator()(double x) const {
+    const __m256d value = _mm256_set1_pd(x);
+    const int group = of_group(edges.last_of_group, value);
+    return EDGE_GROUPS * group + of_group(edges.values + EDGE_GROUPS * group, value);
+  }
+};
+
+struct CountAvx512 {
+  const Edges& edges;
+
+  static BG_TARGET_AVX512 int of_group(const double* group, __m512d value) {
+    const __mmask8 low = _mm512_cmp_pd_mask(_mm512_load_pd(group), value, _CMP_LT_OQ),
+                   high = _mm512_cmp_pd_mask(_mm512_load_pd(group + 8), value, _CMP_LT_OQ);
+    return std::popcount(low | static_cast<uint32_t>(high) << 8);
+  }
+  BG_TARGET_AVX512 int operator()(double x) const {
+    const __m512d value = _mm512_set1_pd(x);
+    const int group = of_group(edges.last_of_group, value);
+    return EDGE_GROUPS * group + of_group(edges.values + EDGE_GROUPS * group, value);
+  }
+};
+
+BG_TARGET_AVX2 inline bool find_bins_avx2(const double* values, int64_t n, const Edges& edges,
+                                          uint8_t* bins) {
+  return bins_by(CountAvx2{edges}, values, n, edges, bins);
+}
+BG_TARGET_AVX512 inline bool find_bins_avx512(const double* values, int64_t n, const Edges& edges,
+                                              uint8_t* bins) {
+  return bins_by(CountAvx512{edges}, values, n, edges, bins);
 }
 #endif
 
@@ -63,17 +97,12 @@ inline bool find_bins(const double* values, int64_t n, const Edges& edges, uint8
                       Simd simd) {
 #if defined(BG_X86)
   if (simd == Simd::avx512) return find_bins_avx512(values, n, edges, bins);
+  if (simd == Simd::avx2) return find_bins_avx2(values, n, edges, bins);
 #else
   (void)simd;
 #endif
-  bool any_missing = false;
-  for (int64_t i = 0; i < n; ++i) {
-    const bool is_missing = values[i] != values[i];
-    any_missing |= is_missing;
-    bins[i] = static_cast<uint8_t>(is_missing ? edges.missing_bin()
-                                              : count_below(edges.values, values[i]));
-  }
-  return any_missing;
+  const auto count = [&edges](double x) { return count_below(edges.values, x); };
+  return bins_by(count, values, n, edges, bins);
 }
 
 }  // namespace bitgrove

@@ -216,7 +216,6 @@ RecordArray leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float>
 // -soft(G) / (H + lambda) * learning rate, 0 where a leaf has no curvature; and H itself.
 nb::tuple leaf_values(const Records<GradientSums>& sums, double grad_unit, double hess_unit,
                       double reg_alpha, double reg_lambda, double learning_rate) {
-  const size_t n_leaves = sums.items.size();
   std::vector<double> values, hessians;
   for (const GradientSums& leaf : sums.items) {
     const double grad = static_cast<double>(leaf.grad) * grad_unit;
@@ -226,8 +225,7 @@ nb::tuple leaf_values(const Records<GradientSums>& sums, double grad_unit, doubl
     values.push_back(size * learning_rate + 0.0);  // + 0.0: a zero leaf is +0, never -0
     hessians.push_back(hess);
   }
-  return nb::make_tuple(to_numpy(std::move(values), {n_leaves}),
-                        to_numpy(std::move(hessians), {n_leaves}));
+  return nb::make_tuple(to_records(values), to_records(hessians));
 }
 
 void residual_keys(Vector<const double> scores, Vector<const double> label, Vector<uint32_t> keys,

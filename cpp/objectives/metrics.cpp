@@ -47,7 +47,7 @@ struct TermCall {
 template <class Term>
 void plain_terms(const double* prediction, const double* label, double setting,
                  double* BG_RESTRICT out, Simd simd) {
-  with_simd(simd, [=] {
+  with_simd<Simd::avx2>(simd, [=] {
     for (int64_t i = 0; i < TERM_ROWS; ++i) out[i] = Term::term(prediction[i], label[i], setting);
   });
 }
@@ -60,7 +60,7 @@ void row_terms(const JudgedRows& rows, int64_t begin, int64_t n, double* out) {
 // Weighs the terms of n rows; returns the largest magnitude.
 uint64_t weigh_terms(const double* weight, int64_t n, double* terms, Simd simd) {
   uint64_t top = 0;
-  with_simd(simd, [&, weight, n, terms] {
+  with_simd<Simd::avx2>(simd, [&, weight, n, terms] {
     if (weight)
       for (int64_t i = 0; i < n; ++i) terms[i] = terms[i] * weight[i];
     top = largest_magnitude(terms, n);
@@ -152,7 +152,7 @@ int64_t sum_in_units(Vector<const double> values, int64_t exponent, int n_thread
   nb::gil_scoped_release release;
   parallel_rows(values.shape(0), n_threads, [&](int64_t begin, int64_t end) {
     int64_t mine = 0;
-    with_simd(static_cast<Simd>(simd), [&, data, unit] {
+    with_simd<Simd::avx2>(static_cast<Simd>(simd), [&, data, unit] {
       int64_t sum = 0;
       for (int64_t i = begin; i < end; ++i) sum += unit.of(data[i]);
       mine = sum;

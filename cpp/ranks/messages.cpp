@@ -86,7 +86,7 @@ void each_step(const std::vector<Step>& steps, int n_threads, int simd, Work&& w
       static_cast<int64_t>(steps.size()), n_threads,
       [&](int64_t i) {
         visit_total_width(steps[i].width, [&](auto layout) {
-          with_simd(static_cast<Simd>(simd), [&] { work(layout, i); });
+          with_simd<Simd::avx2>(static_cast<Simd>(simd), [&] { work(layout, i); });
         });
       },
       STEPS_PER_THREAD);

@@ -2,13 +2,12 @@
 #include "tree/grown_tree.h"
 
 #include <stdexcept>
-#include <utility>
 
 namespace bitgrove {
 namespace {
 
-void add_split(GrownSplits& splits, const FrontierNode& node, int64_t left_rows,
-               const CutTables& cuts, double hess_scale) {
+void add_split(GrownTree& tree, const FrontierNode& node, int64_t left_rows, const CutTables& cuts,
+               double hess_scale) {
   const SplitInfo& split = node.split;
   const bool by_subset = split.bin == SUBSET;
   if (split.feature < 0 || split.feature >= cuts.n_features || split.bin < SUBSET ||
@@ -16,18 +15,15 @@ void add_split(GrownSplits& splits, const FrontierNode& node, int64_t left_rows,
     throw std::invalid_argument("bitgrove core: split out of range");
   // Where training had no missing value, missing goes with the majority.
   const bool majority_left = 2 * left_rows >= node.all.both();
-  splits.feature.push_back(split.feature);
-  splits.bin.push_back(static_cast<uint8_t>(by_subset ? 0 : split.bin));
-  splits.threshold.push_back(by_subset ? 0.0 : cuts.cut_value(split.feature, split.bin));
   const bool default_left = cuts.has_missing[split.feature] ? split.default_left : majority_left;
-  splits.default_left.push_back(default_left);
   BinSet left_bins = by_subset ? split.left_bins : BinSet{};
   // The missing bin, also where only other data has it.
   if (by_subset && default_left) left_bins.add(static_cast<int>(cuts.n_value_bins(split.feature)));
-  splits.left_bins.push_back(left_bins);
-  splits.gain.push_back(split.gain);
-  splits.rows.push_back(node.all.both());
-  splits.hess.push_back(static_cast<double>(node.hess) * hess_scale);
+  tree.left_bins.push_back(left_bins);
+  tree.splits.push_back({by_subset ? 0.0 : cuts.cut_value(split.feature, split.bin), split.gain,
+                         static_cast<double>(node.hess) * hess_scale, node.all.both(),
+                         split.feature, 0, 0, static_cast<uint8_t>(by_subset ? 0 : split.bin),
+                         default_left, by_subset, 0});
 }
 
 // Returns ~leaf.
@@ -56,11 +52,12 @@ GrownTree finish_tree(const Frontier& frontier, const CutTables& cuts, double he
   for (int id : taken) {
     const FrontierNode& node = nodes[id];
     const int left = node.first_child, right = left + 1;
-    add_split(tree.splits, node, nodes[left].all.both(), cuts, hess_scale);
-    for (auto [links, child] :
-         {std::pair{&tree.splits.left, left}, std::pair{&tree.splits.right, right}})
-      links->push_back(split_of[child] >= 0 ? split_of[child]
-                                            : add_leaf(tree.leaves, frontier, child));
+    add_split(tree, node, nodes[left].all.both(), cuts, hess_scale);
+    const auto link = [&](int child) {
+      return split_of[child] >= 0 ? split_of[child] : add_leaf(tree.leaves, frontier, child);
+    };
+    tree.splits.back().left = link(left);
+    tree.splits.back().right = link(right);
   }
   if (taken.empty()) add_leaf(tree.leaves, frontier, 0);
   return tree;

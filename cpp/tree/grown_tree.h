@@ -29,16 +29,6 @@ struct CutTables {
   }
 };
 
-// Splits in the order they were taken, one array per field; children >= 0 are splits, < 0 are
-// ~leaf.
-struct GrownSplits {
-  std::vector<int32_t> feature, left, right;
-  std::vector<uint8_t> bin, default_left;
-  std::vector<double> threshold, gain, hess;
-  std::vector<int64_t> rows;
-  std::vector<BinSet> left_bins;  // empty for a split by a threshold
-};
-
 // rows: on all ranks; [begin, end): this rank's.
 struct GrownLeaves {
   std::vector<int64_t> rows, begin, end;
@@ -47,7 +37,8 @@ struct GrownLeaves {
 };
 
 struct GrownTree {
-  GrownSplits splits;
+  std::vector<GrownSplit> splits;  // in the order they were taken
+  std::vector<BinSet> left_bins;   // of each split, empty for one by a threshold
   GrownLeaves leaves;
 };
 

@@ -151,24 +151,28 @@ def core_tree(
     """The core's tree on the rows (all of them), whose integers are zero unless they are given."""
     matrix, n_rows = pool.matrix, pool.matrix.n_rows
     rows = np.arange(n_rows, dtype=np.int32) if rows is None else rows
-    arguments = {
-        "pool": pool.storage,
+    shared = {
+        "storage": pool.storage,
         "layout": matrix.layout,
         "tiles": matrix.tiles,
         "columns": matrix.columns,
-        "rows": rows,
-        "scratch": np.empty(len(rows), dtype=np.int32),
-        "packed_rows": np.zeros(n_rows, dtype=np.int16) if packed_rows is None else packed_rows,
         "bin_offset": matrix.mapper.bin_offset,
         "has_missing": matrix.mapper.has_missing,
-        "allowed": np.ones(matrix.mapper.n_features, dtype=np.uint8),
         "categorical": matrix.mapper.categorical,
-        "rules": _core.GainRules(**GainRules(1.0, 1.0, 0.0, 0.0, 0.0)._asdict()),
         "column_of": matrix.column_of,
         "sparse": matrix.lists,
         "marks": np.full((0, 0), _core.NO_MARK, dtype=np.uint8),
+    }
+    own = {
+        "rows": rows,
+        "scratch": np.empty(len(rows), dtype=np.int32),
+        "packed_rows": np.zeros(n_rows, dtype=np.int16) if packed_rows is None else packed_rows,
+        "allowed": np.ones(matrix.mapper.n_features, dtype=np.uint8),
+        "rules": _core.GainRules(**GainRules(1.0, 1.0, 0.0, 0.0, 0.0)._asdict()),
+        "split_rules": None,
         "packed": backend.packed,
         "n_threads": backend.n_threads,
         "simd": backend.simd,
     }
-    return _core.CpuTree(**{**arguments, **changes})
+    wanted = [{name: changes.get(name, given[name]) for name in given} for given in (shared, own)]
+    return _core.CpuTree(pool=_core.CpuPool(**wanted[0]), **wanted[1])

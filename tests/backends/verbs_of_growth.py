@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import GainRules, PackedRows, Rounding, TreeInputs, TreeWork
+from bitgrove.backends.base import GrownTree, PackedRows, Rounding, TreeInputs, TreeWork
+from bitgrove.constraints.rules import GainRules
 from bitgrove.data.row_ids import RowRun
 from bitgrove.data.sampling import Sample
 from bitgrove.model.tree import Tree
 from bitgrove.training.histograms import WidthPlan
 from bitgrove.training.quantize import QuantizedGradients, row_half_bits
+from bitgrove.training.refit import finish_tree
 from verb_cases import REFERENCE, Alone, Table, random_table
 
 # What may differ: how many rounds it took, and in which widths sums were made.
@@ -156,9 +158,7 @@ class Growing:
 
 
 def finished(fields: dict[str, Any], values: NDArray[np.float64]) -> Tree:
-    splits = list(Tree.__dataclass_fields__)[:9]
-    leaf_hess = np.zeros(len(values))
-    return Tree(*[fields[s] for s in splits], values, fields["leaf_rows"], leaf_hess)
+    return finish_tree(GrownTree(**fields), values, np.zeros(len(values)))
 
 
 def described(growing: Growing, fields: dict[str, Any]) -> dict[str, Any]:

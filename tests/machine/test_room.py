@@ -167,6 +167,7 @@ data = bg.Dataset(X, X[:, 0] > 0.5)
 least = Needs(data, [], 1, 0, resolve(params)).least(True)
 facts = []
 for more in (-1_000_000, 40_000_000):
+    bg._core.give_back_heap()  # what was freed would be taken again without growing
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + least + more, -1))
     Path("/proc/self/clear_refs").write_text("5")

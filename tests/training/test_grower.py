@@ -185,7 +185,7 @@ def frontier_replay(
         frontier.divide(n_left, n_left)
         search()
     cuts = (np.zeros(256), np.array([0, 256]), np.zeros(1, dtype=np.uint8))
-    return frontier.finish(*cuts, 1.0)["split_bin"].tolist()  # type: ignore[no-any-return]
+    return frontier.finish(*cuts, 1.0)["splits"]["bin"].tolist()  # type: ignore[no-any-return]
 
 
 @settings(max_examples=200, deadline=None)

@@ -28,14 +28,15 @@ I64 = NDArray[np.int64]
 CoreVerbs = _core.CpuTree | _core.CudaTree
 
 
-class CoreFrontier(_core.Frontier):
-    """The core's books of a growing tree, told the rules of the training."""
+_ANYWHERE = nullcontext()
 
-    def __init__(self, *, rules: TreeRules | None = None, **rest: Any) -> None:
-        if rules is not None:
-            fields = {**rules._asdict(), "gain": _core.GainRules(**rules.gain._asdict())}
-            rest["rules"] = _core.TreeRules(**fields)
-        super().__init__(**rest)
+
+def core_frontier(rules: TreeRules | None = None, **rest: Any) -> _core.Frontier:
+    """The core's books of a growing tree, told the rules of the training."""
+    if rules is None:
+        return _core.Frontier(**rest)
+    fields = {**rules._asdict(), "gain": _core.GainRules(**rules.gain._asdict())}
+    return _core.Frontier(rules=_core.TreeRules(**fields), **rest)
 
 
 class CoreTree(TreeWork):
@@ -53,7 +54,7 @@ class CoreTree(TreeWork):
 
     def _here(self) -> AbstractContextManager[None]:
         """Where the verbs run: a GPU must be the current one."""
-        return nullcontext()
+        return _ANYWHERE
 
     def search(self, plan: SearchPlan, exchange: Exchange | None = None) -> Records:
         with self._here():

@@ -23,7 +23,7 @@ from bitgrove.backends.base import (
     Targets,
     TreeInputs,
 )
-from bitgrove.backends.core_tree import CoreFrontier, CoreTree
+from bitgrove.backends.core_tree import CoreTree, core_frontier
 from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
@@ -35,7 +35,7 @@ from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.data.sparse.bins import bin_sparse
 from bitgrove.data.sparse.tables import SparseColumns
 from bitgrove.distributed.comm import Comm
-from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDES, ROW_TYPES, Records, records
+from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, ROW_TYPES, Records
 from bitgrove.machine.memory import Room, host_room
 from bitgrove.machine.simd import simd_level
 from bitgrove.machine.threads import resolve_threads
@@ -85,12 +85,32 @@ class CpuPool:
     half_bits: int
     n_threads: int
     storage: NDArray[np.uint8]
+    core: _core.CpuPool  # the same for the core, with the matrix's bins
 
     def on_host(self, slots: I64) -> HostSlots:
         return HostSlots(self.storage, n_threads=self.n_threads)
 
     def put_back(self, host: HostSlots) -> None:
         """It is the pool's own memory."""
+
+
+def _core_pool(matrix: CpuMatrix, storage: NDArray[np.uint8]) -> _core.CpuPool:
+    mapper = matrix.mapper
+    assert matrix.tiles is not None, "the matrix is prepared"
+    # Columns of rows to be marked while nodes are divided by features in lists.
+    n_marks = 0 if matrix.lists is None else _core.MARK_COLUMNS
+    return _core.CpuPool(
+        storage=storage,
+        layout=matrix.layout,
+        tiles=matrix.tiles,
+        columns=matrix.columns,
+        bin_offset=mapper.bin_offset,
+        has_missing=mapper.has_missing,
+        categorical=mapper.categorical,
+        column_of=matrix.column_of,
+        sparse=matrix.lists,
+        marks=np.full((n_marks, matrix.columns.shape[1]), _core.NO_MARK, dtype=np.uint8),
+    )
 
 
 def _aligned_bytes(n_bytes: int) -> NDArray[np.uint8]:
@@ -109,7 +129,7 @@ class CpuBackend:
     spills_bins = False
     tile_bytes = staticmethod(_core.tile_bytes)
     pool_mb = 1024
-    frontier = CoreFrontier
+    frontier = staticmethod(core_frontier)
 
     def __init__(self, n_jobs: int | None = None, packed: bool = True) -> None:
         self.n_threads = resolve_threads(n_jobs)
@@ -161,21 +181,23 @@ class CpuBackend:
             return host_gradients(objective, scores, targets)
         grad = self.buffer("grad", scores.shape, np.float32)
         hess = self.buffer("hess", scores.shape, np.float32)
-        magnitudes = records(MAGNITUDES, len(scores))
+        found = []
         for part in loss_parts(objective, len(scores)):
             rows = slice(part.first, part.last)
-            magnitudes[rows] = _core.gradients(
-                loss=part.kernel,
-                scores=scores[rows],
-                label=targets.label_of(part.first),
-                weight=targets.weight,
-                tables=targets.tables,
-                parameters=part.parameters,
-                grad=grad[rows],
-                hess=hess[rows],
-                n_threads=self.n_threads,
-                simd=self.simd,
+            magnitudes = _core.gradients(
+                part.kernel,
+                scores[rows],
+                targets.label_of(part.first),
+                targets.weight,
+                targets.tables,
+                part.parameters,
+                grad[rows],
+                hess[rows],
+                self.n_threads,
+                self.simd,
             )
+            found.append(magnitudes)
+        magnitudes = found[0] if len(found) == 1 else np.concatenate(found)
         kept = None if objective.constant_hessian(targets.weight) else hess
         if kept is None:
             for name in ("hess_top", "hess_rows", "hess_logs"):
@@ -243,7 +265,9 @@ class CpuBackend:
         if matrix.lists is not None:
             _core.give_back_heap()  # what wide tables needed until here
         storage = _aligned_bytes(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
-        return CpuPool(matrix, n_slots, half_bits, self.n_threads, storage)
+        return CpuPool(
+            matrix, n_slots, half_bits, self.n_threads, storage, _core_pool(matrix, storage)
+        )
 
     def start_tree(self, pool: CpuPool, inputs: TreeInputs) -> CpuTreeWork:
         return CpuTreeWork(self, pool, inputs)
@@ -277,40 +301,21 @@ class CpuTreeWork(CoreTree):
         self.root = RootSums(
             int(sums["grad"][0]), int(sums["hess"][0]), n_active, n_rows - n_active
         )
-        self._marks = self._new_marks()
         self._verbs = self._verbs_on(pool, inputs.limits_features)
 
-    def _new_marks(self) -> Array:
-        """Columns of rows to be marked while nodes are divided by features in lists."""
-        matrix = self.pool.matrix
-        n_columns = 0 if matrix.lists is None else _core.MARK_COLUMNS
-        marks = self._backend.buffer("marks", (n_columns, matrix.columns.shape[1]), np.uint8)
-        marks[:] = _core.NO_MARK
-        return marks
-
     def _verbs_on(self, pool: Any, by_node: bool) -> _core.CpuTree:
-        matrix, inputs, backend = pool.matrix, self._inputs, self._backend
-        mapper, rules = matrix.mapper, inputs.split_rules
+        inputs, backend, rules = self._inputs, self._backend, self._inputs.split_rules
         return _core.CpuTree(
-            pool=pool.storage,
-            layout=matrix.layout,
-            tiles=matrix.tiles,
-            columns=matrix.columns,
-            rows=inputs.rows,
-            scratch=self._scratch,
-            packed_rows=inputs.packed.values,
-            bin_offset=mapper.bin_offset,
-            has_missing=mapper.has_missing,
-            allowed=inputs.allowed,
-            categorical=mapper.categorical,
-            rules=_core.GainRules(**inputs.rules._asdict()),
-            split_rules=None if rules is None else _core.SplitRules(**rules._asdict()),
-            column_of=matrix.column_of,
-            sparse=matrix.lists,
-            marks=self._marks,
-            packed=backend.packed,
-            n_threads=backend.n_threads,
-            simd=backend.simd,
+            pool.core,
+            inputs.rows,
+            self._scratch,
+            inputs.packed.values,
+            inputs.allowed,
+            _core.GainRules(*inputs.rules),
+            None if rules is None else _core.SplitRules(*rules),
+            backend.packed,
+            backend.n_threads,
+            backend.simd,
         )
 
     def set_leaves(self, begins: I64, ends: I64) -> None:

@@ -34,7 +34,7 @@ _SLOTS = 2  # without which no tree grows
 _EDGE_FEATURES = 64
 _IN_TRANSIT = 24  # bytes of a value whose edges other ranks find: sent, received, sorted
 _EDGE = 8  # of a bin
-_PIECE = 40  # of a value in the last rows, which are no whole block of the fingerprint
+_PIECE = 24  # of a value in the last rows, which are no whole block of the fingerprint
 _STATISTICS = 36  # of a row, while levels become statistics: block, level, group, sums
 
 

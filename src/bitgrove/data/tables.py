@@ -85,6 +85,9 @@ def to_columns(
     problems = Problems()
     for f in sorted({*not_sparse(series), *listed}):
         column, own = series[f], called if names is None else names
+        if f not in listed and _is_ready(column, names):
+            read[f] = column
+            continue
         name = own[f] if own is not None and f < len(own) else f"f{f}"
         by_type = choice.by_type and names is not None and is_category_type(column)
         with problems.collect():
@@ -93,7 +96,7 @@ def to_columns(
                 levels[f] = coded.levels
                 read[f] = beside(_float_codes(coded), column)
             else:
-                read[f] = column if _is_ready(column, names) else _numeric(name, column)
+                read[f] = _numeric(name, column)
     problems.report()
     columns = changed_columns(series, read)
     if len(columns[0]) > MAX_ROWS:
@@ -146,6 +149,9 @@ def _array_columns(given: Any) -> Sequence[Column]:
 
 def _checked_array(table: Any) -> Any:
     """Of float32 or float64, sparse or not."""
+    is_array = isinstance(table, np.ndarray) and table.ndim == 2 and table.shape[1] > 0
+    if is_array and table.dtype in (np.float64, np.float32):
+        return table  # nothing to check, nor to import
     from sklearn.utils.validation import check_array  # importing it takes longer than all else
 
     table = as_numbers("X", table)

@@ -155,6 +155,22 @@ def sum_records(comm: Comm, records: Array) -> Array:
     return comm.allreduce_sum(records.view(np.int64)).view(records.dtype)
 
 
+def sum_integers(comm: Comm, values: Sequence[int]) -> Sequence[int]:
+    """A few integers, each summed over ranks."""
+    if comm.size == 1:
+        return values
+    found: list[int] = comm.allreduce_sum(np.array(values, dtype=np.int64)).tolist()
+    return found
+
+
+def max_integers(comm: Comm, values: Sequence[int]) -> Sequence[int]:
+    """Of each of a few integers the largest of all ranks."""
+    if comm.size == 1:
+        return values
+    found: list[int] = comm.allreduce_max(np.array(values, dtype=np.int64)).tolist()
+    return found
+
+
 def feature_block(comm: Comm, n_features: int, rank: int | None = None) -> tuple[int, int]:
     """The features [first, last) whose histograms a rank owns after the reduction."""
     rank = comm.rank if rank is None else rank

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from bitgrove.errors import HostMemoryError, TrainingError
@@ -15,7 +14,7 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-_PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+_PROC, _CGROUP = "/proc", "/sys/fs/cgroup"
 _NO_LIMIT = 1 << 60
 
 
@@ -44,7 +43,7 @@ def host_room() -> Room:
 
 @cache
 def _this_machine() -> str:
-    boot = _first_word(_PROC / "sys" / "kernel" / "random" / "boot_id") or ""
+    boot = _first_word(f"{_PROC}/sys/kernel/random/boot_id") or ""
     return f"{platform.node()} {boot}"
 
 
@@ -54,7 +53,7 @@ def free_memory() -> int | None:
 
 
 def _of_machine() -> int | None:
-    facts = _facts(_PROC / "meminfo")
+    facts = _facts(f"{_PROC}/meminfo")
     available = facts.get("MemAvailable:")
     return None if available is None else 1024 * (available + facts.get("SwapFree:", 0))
 
@@ -62,19 +61,19 @@ def _of_machine() -> int | None:
 class _Group(NamedTuple):
     """A control group's files: limit, usage, and what of the usage the system can take back."""
 
-    folder: Path
+    folder: str
     limit: str
     usage: str
     idle: str
 
     def free(self) -> int | None:
-        most = _number(self.folder / self.limit)
+        most = _number(f"{self.folder}/{self.limit}")
         if most is None or most > _NO_LIMIT:  # what it uses takes long to ask for
             return None
-        used = _number(self.folder / self.usage)
+        used = _number(f"{self.folder}/{self.usage}")
         if used is None:
             return None
-        return max(0, most - used + _facts(self.folder / "memory.stat").get(self.idle, 0))
+        return max(0, most - used + _facts(f"{self.folder}/memory.stat").get(self.idle, 0))
 
 
 def _of_container() -> int | None:
@@ -86,51 +85,53 @@ def _of_container() -> int | None:
 
 def _groups() -> Iterator[_Group]:
     """Of version 1 and 2. In a container the file may name a path that only the host has."""
-    try:
-        lines = (_PROC / "self" / "cgroup").read_text().splitlines()
-    except (OSError, ValueError):
-        lines = []
-    for line in ["0::/", "0:memory:/", *lines]:
+    for line in ["0::/", "0:memory:/", *_text(f"{_PROC}/self/cgroup").splitlines()]:
         _, _, rest = line.partition(":")
         kinds, _, path = rest.partition(":")
         if kinds == "":
-            root, files = _CGROUP, ("memory.max", "memory.current", "inactive_file")
+            root, files = f"{_CGROUP}", ("memory.max", "memory.current", "inactive_file")
         elif "memory" in kinds.split(","):
-            root = _CGROUP / "memory"
+            root = f"{_CGROUP}/memory"
             files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         else:
             continue
         parts = [part for part in path.split("/") if part not in ("", "..")]
         for n in range(len(parts) + 1):
-            yield _Group(root.joinpath(*parts[:n]), *files)
+            yield _Group("/".join([root, *parts[:n]]), *files)
 
 
 def _of_ulimit() -> int | None:
     if resource is None:
         return None
-    limit, used = resource.getrlimit(resource.RLIMIT_AS)[0], _number(_PROC / "self" / "statm")
-    if limit == resource.RLIM_INFINITY or used is None:
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return None
+    used = _number(f"{_PROC}/self/statm")
+    if used is None:
         return None
     return max(0, int(limit) - used * resource.getpagesize())
 
 
-def _facts(path: Path) -> dict[str, int]:
-    """The lines of a file that begin with a name and a number."""
+def _text(path: str) -> str:
+    """What is in a file; nothing where it cannot be read."""
     try:
-        lines = [line.split() for line in path.read_text().splitlines()]
+        with open(path, "rb") as file:  # read without asking for its size and encoding
+            return file.read().decode()
     except (OSError, ValueError):
-        return {}
+        return ""
+
+
+def _facts(path: str) -> dict[str, int]:
+    """The lines of a file that begin with a name and a number."""
+    lines = [line.split() for line in _text(path).splitlines()]
     return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
 
 
-def _first_word(path: Path) -> str | None:
-    try:
-        return path.read_text().split()[0]
-    except (OSError, ValueError, IndexError):
-        return None
+def _first_word(path: str) -> str | None:
+    return next(iter(_text(path).split()), None)
 
 
-def _number(path: Path) -> int | None:
+def _number(path: str) -> int | None:
     """The first word of a file, if it is a number ("max" is none)."""
     word = _first_word(path)
     return int(word) if word is not None and word.isdigit() else None

@@ -52,14 +52,16 @@ def check_names_and_params(model: Model) -> None:
     if len(set(model.feature_names)) != model.n_features:
         raise ModelFormatError("the feature names are not unique")
     for name, value in model.params.items():
-        label = reprlib.repr(name)
         if type(name) is not str:
-            raise ModelFormatError(f"the parameter name {label} is not a string")
+            raise ModelFormatError(f"the parameter name {reprlib.repr(name)} is not a string")
         for item in _items(value, 2):
             if item is not None and type(item) not in (bool, int, float, str):
-                raise ModelFormatError(f"parameter {label} holds a {type(item).__name__}")
-            if type(item) is float and not math.isfinite(item):
-                raise ModelFormatError(f"parameter {label} holds {item}")
+                kind = f"a {type(item).__name__}"
+            elif type(item) is float and not math.isfinite(item):
+                kind = str(item)
+            else:
+                continue
+            raise ModelFormatError(f"parameter {reprlib.repr(name)} holds {kind}")
 
 
 def _items(value: object, depth: int) -> Iterator[object]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -84,6 +85,7 @@ class Objective:
     n_columns: int = field(default=1, kw_only=True)  # of the label; not a parameter
 
     @classmethod
+    @cache
     def parameters(cls) -> tuple[str, ...]:
         """Names of the parameters it owns."""
         return tuple(f.name for f in fields(cls) if not f.kw_only)

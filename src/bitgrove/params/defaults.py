@@ -29,9 +29,7 @@ def model_params(params: TrainParams | None = None) -> dict[str, Any]:
 
 def complete_params(changed: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
     """All parameters of a model, from those that differ from the defaults of this version."""
-    found = _defaults(version)
-    found.update({name: plain(value) for name, value in changed.items()})
-    return found
+    return {**_defaults(version), **{name: plain(value) for name, value in changed.items()}}
 
 
 def changed_params(params: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:

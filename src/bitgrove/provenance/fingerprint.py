@@ -41,10 +41,34 @@ def block_rows(n_columns: int) -> int:
 
 
 class Piece(NamedTuple):
-    """Rows of a block that is not whole: how many, and what of them is not zero."""
+    """Rows of a block that is not whole, and the id of their first."""
 
-    n_rows: int
-    filled: F64  # (n, 3): row id, column, value
+    first: int
+    part: Part
+
+    @property
+    def n_rows(self) -> int:
+        return _n_rows(self.part)
+
+    def filled(self) -> F64:
+        """What is not zero: (n, 3) of row id, column, value."""
+        if isinstance(self.part, SparseTable):
+            taken = self.part.matrix.tocoo()
+            places, numbers, values = taken.row, taken.col, taken.data.astype(np.float64)
+        else:
+            table = np.stack([column.astype(np.float64) for column in self.part], axis=1)
+            places, numbers = np.nonzero(table)
+            values = table[places, numbers]
+        return np.stack([places.astype(np.float64) + self.first, numbers, values], axis=1)
+
+
+def _piece_of(filled: F64, first: int, n_rows: int, n_columns: int) -> Piece:
+    """The rows of which this is not zero."""
+    from scipy import sparse
+
+    ids, columns, values = filled.T
+    placed = (values, (ids.astype(np.int64) - first, columns.astype(np.int64)))
+    return Piece(first, SparseTable.of(sparse.csr_array(placed, shape=(n_rows, n_columns))))
 
 
 class RowHasher:
@@ -71,8 +95,10 @@ class RowHasher:
         """Rows of one block, by id."""
         if begin == end:
             return
-        filled = _filled(part, slice(begin - first, end - first), begin)
-        self._keep(begin // self.size, Piece(end - begin, filled))
+        rows = slice(begin - first, end - first)
+        # A copy: the part it is from may be large, and is not kept alive.
+        kept = part.take(rows) if isinstance(part, SparseTable) else [c[rows].copy() for c in part]
+        self._keep(begin // self.size, Piece(begin, kept))
 
     def _keep(self, block: int, piece: Piece) -> None:
         pieces = self._pieces.setdefault(block, [])
@@ -81,15 +107,13 @@ class RowHasher:
             self._finish_block(block)
 
     def _finish_block(self, block: int) -> None:
-        from scipy import sparse
-
         pieces = self._pieces.pop(block)
         n_rows = sum(piece.n_rows for piece in pieces)
-        ids, columns, values = np.concatenate([piece.filled for piece in pieces]).T
-        rows = ids.astype(np.int64) - block * self.size
-        placed = (values, (rows, columns.astype(np.int64)))
-        table = SparseTable.of(sparse.csr_array(placed, shape=(n_rows, self.n_columns)))
-        self.digests[block] = _table_digest(table, 0, n_rows)
+        whole = pieces[0]
+        if len(pieces) > 1:
+            filled = np.concatenate([piece.filled() for piece in pieces])
+            whole = _piece_of(filled, block * self.size, n_rows, self.n_columns)
+        self.digests[block] = _digests_of(whole.part, n_rows)(0)
 
     def _hash_blocks(self, part: Part, first: int, blocks: range) -> None:
         if not blocks:
@@ -133,14 +157,16 @@ class RowHasher:
         sent: list[list[F64]] = [[np.zeros(0)] for _ in range(comm.size)]
         for block, pieces in held.items():
             for piece in pieces:
-                sizes[block % comm.size] += [block, piece.n_rows, len(piece.filled)]
-                sent[block % comm.size].append(piece.filled.ravel())
+                filled = piece.filled()
+                sizes[block % comm.size] += [piece.first, piece.n_rows, len(filled)]
+                sent[block % comm.size].append(filled.ravel())
         facts = comm.alltoall([np.array(s, dtype=np.int64) for s in sizes])
         came = comm.alltoall([np.concatenate(parts) for parts in sent])
         for of_rank, values in zip(facts, came, strict=True):
             filled, begin = values.reshape(-1, 3), 0
-            for block, n_rows, n_filled in of_rank.reshape(-1, 3).tolist():
-                self._keep(block, Piece(n_rows, filled[begin : begin + n_filled]))
+            for first, n_rows, n_filled in of_rank.reshape(-1, 3).tolist():
+                mine = filled[begin : begin + n_filled]
+                self._keep(first // self.size, _piece_of(mine, first, n_rows, self.n_columns))
                 begin += n_filled
 
     def _all_digests(self, comm: Comm) -> NDArray[np.uint8]:
@@ -157,18 +183,6 @@ class RowHasher:
 
 def _n_rows(part: Part) -> int:
     return part.n_rows if isinstance(part, SparseTable) else len(part[0])
-
-
-def _filled(part: Part, rows: slice, first_id: int) -> F64:
-    """What is not zero in some rows: (n, 3) of row id, column, value."""
-    if isinstance(part, SparseTable):
-        taken = part.matrix[rows].tocoo()
-        places, numbers, values = taken.row, taken.col, taken.data.astype(np.float64)
-    else:
-        table = np.stack([column[rows].astype(np.float64) for column in part], axis=1)
-        places, numbers = np.nonzero(table)
-        values = table[places, numbers]
-    return np.stack([places.astype(np.float64) + first_id, numbers, values], axis=1)
 
 
 def _table_digest(table: SparseTable, first: int, n: int) -> bytes:

@@ -252,14 +252,13 @@ class Booster:
         grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
         level = self.objective.output(output).leaf_level
         if params.refit_leaves and level is None:
-            n_rows = int(grown.leaf_rows.sum())
             largest = drawn.largest or quantized.largest
-            sums = original_leaf_sums(work, gradients, largest, n_rows, self.comm)
+            sums = original_leaf_sums(work, gradients, largest, grown.n_rows, self.comm)
         else:
             sums = integer_leaf_sums(grown, quantized)
         rule = self.leaf_rule(number)
         values, hess = work.leaf_values(sums, rule)
-        if level is not None and grown.leaf_rows.any():  # a sample may hold no row
+        if level is not None and grown.n_rows:  # a sample may hold no row
             found = self._quantiles(output, work, len(hess), level)
             values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
         elif params.path_smooth > 0.0:

@@ -30,7 +30,7 @@ from bitgrove.backends.base import (
 )
 from bitgrove.constraints.given import ColumnRules
 from bitgrove.constraints.rules import GainRules
-from bitgrove.distributed.comm import Comm
+from bitgrove.distributed.comm import Comm, sum_integers
 from bitgrove.distributed.exchanges import make_exchange
 from bitgrove.params import TrainParams
 from bitgrove.training.histograms import WidthPlan, new_pool
@@ -132,8 +132,7 @@ class Grower:
             widths=widths.limits,
             **more,
         )
-        local = np.array(work.root, dtype=np.int64)
-        grad, hess, n_active, n_zero = self.comm.allreduce_sum(local).tolist()
+        grad, hess, n_active, n_zero = sum_integers(self.comm, work.root)
         widths.total_width(n_active + n_zero)  # refuses what even 64 bits cannot hold
         mine = (work.root.n_active, work.root.n_zero)
         frontier.start(grad=grad, hess=hess, all_rows=(n_active, n_zero), local_rows=mine)

@@ -58,7 +58,8 @@ class Guards:
         """A tree's leaf values within max_delta_step; warns where they mean nothing any more.
 
         TrainingError where they are no numbers, or so large that sums of them could be none."""
-        bound, farthest = self._step * learning_rate, float(np.abs(values).max(initial=0.0))
+        bound = self._step * learning_rate
+        farthest = float(np.maximum.reduce(np.abs(values), initial=0.0))
         if farthest > bound:
             values, farthest = np.clip(values, -bound, bound), bound
         if not farthest <= _LARGEST_LEAF:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Rounding
 from bitgrove.data.row_ids import RowRuns, one_run
-from bitgrove.distributed.comm import Comm, sum_records
+from bitgrove.distributed.comm import Comm, max_integers, sum_integers, sum_records
 from bitgrove.errors import TrainingError
-from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS, Records
+from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS
 from bitgrove.params import TrainParams
 
 I64 = NDArray[np.int64]
@@ -92,15 +92,15 @@ def magnitudes_of(gradients: OutputGradients, comm: Comm) -> list[Side]:
     of the geometric mean, and a few huge values hardly move it.
     """
     grad_logs, hess_logs, grad_rows, hess_rows, *bits = gradients.magnitudes.item()
-    tops = comm.allreduce_max(np.array(bits, np.uint32)).tolist()
+    tops = max_integers(comm, bits)
     for what, top in zip(("the gradients", "the hessians"), tops, strict=True):
         if top >= _INFINITY_BITS:
             raise TrainingError(
                 f"{what} overflowed float32; scale the target or the weights down, "
                 "or lower learning_rate"
             )
-    sums = np.array((grad_logs, hess_logs, grad_rows, hess_rows))
-    grad_logs, hess_logs, grad_rows, hess_rows = comm.allreduce_sum(sums).tolist()
+    sums = sum_integers(comm, (grad_logs, hess_logs, grad_rows, hess_rows))
+    grad_logs, hess_logs, grad_rows, hess_rows = sums
     found = _AS_BITS.pack(*tops, _typical(grad_logs, grad_rows), _typical(hess_logs, hess_rows))
     grad_top, hess_top, grad, hess = _AS_FLOATS.unpack(found)
     sides = [Side(grad_top, grad), Side(hess_top, hess)]
@@ -132,14 +132,13 @@ def robust_levels(plain: Sequence[int], sides: Sequence[Side], unit_hessian: boo
     return [max(few, int(min(*pair))) for few, *pair in zip(plain, wanted, most, strict=False)]
 
 
-def noise_share(totals: Records) -> float:
+def noise_share(squared_grad: int, squared_error: int) -> float:
     """How much of the integer gradients' variance rounding made: 0 is nothing, 1 is all of it.
 
     With unbiased rounding it is noise / (gradients + noise), both summed as squares.
     """
-    squares = int(totals["squared_grad"])
-    errors = int(totals["squared_error"]) / SQUARED_ERROR_UNITS
-    return min(1.0, errors / squares) if squares else float(errors > 0)
+    errors = squared_error / SQUARED_ERROR_UNITS
+    return min(1.0, errors / squared_grad) if squared_grad else float(errors > 0)
 
 
 def quantize(
@@ -177,16 +176,17 @@ def quantize(
         stochastic,
     )
     packed = backend.quantize(grad, hess, rounding, runs if stochastic else one_run(len(grad)))
-    totals = sum_records(comm, packed.totals)[0]
+    totals = sum_records(comm, packed.totals)[0].item()
+    abs_grad, _, hess_sum, zero_rows, squared_grad, squared_error = totals
     return QuantizedGradients(
         packed,
         grad_scale.unit,
         hess_scale.unit,
         grad_scale.limit,
         hess_scale.limit,
-        int(totals["abs_grad"]),
-        int(totals["hess"]),
-        int(totals["zero_rows"]),
+        abs_grad,
+        hess_sum,
+        zero_rows,
         (grad_scale.top, hess_scale.top),
-        noise_share(totals),
+        noise_share(squared_grad, squared_error),
     )

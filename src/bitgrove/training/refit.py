@@ -69,14 +69,13 @@ def residual_quantiles(
 
 def smoothed(grown: GrownTree, sums: LeafSums, rule: LeafRule, path_smooth: float) -> F64:
     """Leaf values drawn towards their parents', which count path_smooth rows."""
-    n_splits = len(grown.feature)
+    n_splits = len(grown.splits)
     # Splits come after their parents, so sums go up from the last one, outputs down from the first.
     totals = np.zeros((n_splits + len(grown.leaf_rows), 3), dtype=np.int64)
     leaves = (sums.integers["grad"], sums.integers["hess"], grown.leaf_rows)
     totals[n_splits:] = np.stack(leaves, axis=1)
-    left, right = (
-        np.where(side >= 0, side, n_splits + ~side) for side in (grown.left, grown.right)
-    )
+    sides = (grown.splits["left"], grown.splits["right"])
+    left, right = (np.where(side >= 0, side, n_splits + ~side) for side in sides)
     for split in range(n_splits - 1, -1, -1):
         totals[split] = totals[left[split]] + totals[right[split]]
     grad, curvature = totals[:, 0] * sums.grad_unit, totals[:, 1] * sums.hess_unit + rule.reg_lambda
@@ -104,16 +103,17 @@ def within_bounds(grown: GrownTree, values: F64, learning_rate: float) -> F64:
 
 def finish_tree(grown: GrownTree, values: F64, hess: F64) -> Tree:
     """The flat tree with its leaf values and the hessian of each leaf."""
+    splits = grown.splits
     return Tree(
-        feature=grown.feature,
-        split_bin=grown.split_bin,
-        threshold=grown.threshold,
-        default_left=grown.default_left,
-        left=grown.left,
-        right=grown.right,
-        gain=grown.gain,
-        split_rows=grown.split_rows,
-        split_hess=grown.split_hess,
+        feature=splits["feature"],
+        split_bin=splits["bin"],
+        threshold=splits["threshold"],
+        default_left=splits["default_left"],
+        left=splits["left"],
+        right=splits["right"],
+        gain=splits["gain"],
+        split_rows=splits["rows"],
+        split_hess=splits["hess"],
         leaf_value=values,
         leaf_rows=grown.leaf_rows,
         leaf_hess=hess,

@@ -21,7 +21,7 @@ from bitgrove.backends.base import (
     Targets,
     TreeInputs,
 )
-from bitgrove.backends.core_tree import CoreFrontier
+from bitgrove.backends.core_tree import core_frontier
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.binning import add_columns, bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
@@ -63,7 +63,7 @@ class CudaBackend:
     shares_bytes = False
     spills_bins = True
     tile_bytes = staticmethod(_core.tile_bytes)
-    frontier = CoreFrontier
+    frontier = staticmethod(core_frontier)
 
     def __init__(self, params: TrainParams) -> None:
         self.device = Device(params.device)

@@ -118,6 +118,15 @@ struct SplitInfo {
   BinSet left_bins;  // where bin is SUBSET
 };
 
+// A split of a grown tree. Children: >= 0 is a split, < 0 is ~leaf. rows and hess are the node's;
+// the set of a split by a subset lies beside it.
+struct GrownSplit {
+  double threshold, gain, hess;
+  int64_t rows;
+  int32_t feature, left, right;
+  uint8_t bin, default_left, by_subset, reserved;
+};
+
 // The bins [first_bin, last_bin) of a slot that go into a message, or are added from one.
 struct HistogramPart {
   int64_t first_bin, last_bin;

@@ -1,0 +1,81 @@
+"""What `make wheel` leaves out of a wheel: comments, and nothing that runs."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import importlib
+import io
+import re
+import tokenize
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import bitgrove
+
+ROOT = Path(__file__).parents[2]
+SOURCES = Path(bitgrove.__file__).parent
+FILES = sorted(p for p in SOURCES.rglob("*") if p.suffix in (".py", ".h", ".cu", ".js"))
+# Strings first: what looks like a comment in one is none.
+_PIECES = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`)|//[^\n]*|(\S)""")
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT / "packaging"))
+
+    return importlib.import_module
+
+
+def _meaning(path: Path, text: str) -> list[str]:
+    if path.suffix == ".py":
+        space = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT}
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        return [token.string for token in tokens if token.type not in space]
+    return [
+        "".join(found.groups(default="")) for found in _PIECES.finditer(text) if any(found.groups())
+    ]
+
+
+def test_comments_leave_and_the_rest_stays_on_its_lines(module) -> None:
+    comments = module("comments")
+    saved = 0
+    for path in FILES:
+        text = path.read_text()
+        bare = comments.without_comments(path.name, text.encode()).decode()
+        assert len(bare.splitlines()) == len(text.splitlines()), path
+        assert _meaning(path, bare) == _meaning(path, text), path
+        saved += len(text) - len(bare)
+    assert saved > 50_000
+
+
+def test_a_hash_in_a_string_is_no_comment(module) -> None:
+    text = b'a = "# not one"  # one\n# another\nurl = "http://x"\n'
+    assert (
+        module("comments").without_comments("a.py", text)
+        == b'a = "# not one"\n\nurl = "http://x"\n'
+    )
+    assert module("comments").without_comments("a.css", text) == text
+
+
+def test_a_smaller_wheel_lists_what_it_holds(module, tmp_path: Path) -> None:
+    pytest.importorskip("zopfli", reason="zopfli is not installed: pip install zopfli")
+    wheel = tmp_path / "a.whl"
+    files = {
+        "a/__init__.py": b"x = 1  # one\n",
+        "a/_core.pyi": b"",
+        "a-1.dist-info/RECORD": b"",
+    }
+    with zipfile.ZipFile(wheel, "w") as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+    module("smaller").make_smaller(wheel)
+    with zipfile.ZipFile(wheel) as made:
+        assert made.namelist() == ["a/__init__.py", "a-1.dist-info/RECORD"]
+        assert made.read("a/__init__.py") == b"x = 1\n"
+        lines = list(csv.reader(made.read("a-1.dist-info/RECORD").decode().splitlines()))
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b"x = 1\n").digest()).rstrip(b"=").decode()
+    assert lines == [["a/__init__.py", f"sha256={digest}", "6"], ["a-1.dist-info/RECORD", "", ""]]
