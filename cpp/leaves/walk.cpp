@@ -10,7 +10,6 @@
 #include "common/parallel.h"
 #include "plans.h"
 #include "sparse/sparse_bins.h"
-#include "tiles.h"
 
 namespace bitgrove {
 namespace {
@@ -31,32 +30,67 @@ struct BinnedTree {
 
 class Walk {
  public:
+  // Rows that walk side by side: while one waits for its next step, others are looked at.
+  static constexpr int GROUP = 8;
+
   Walk(const BinnedRows& rows, const BinnedTree& tree) : rows_(rows), tree_(tree) {
     for (const BinnedSplit& split : tree.splits) place_.push_back(rows.column_of[split.feature]);
     if (rows.sparse) ask_lists();
+    make_steps();
   }
 
-  // How many bins of features in lists a row has at hand while it walks.
-  size_t n_asked() const { return implied_.size(); }
+  // How many bins of features in lists the rows of a group have at hand while they walk.
+  size_t n_asked() const { return GROUP * implied_.size(); }
 
-  // asked: n_asked() bytes of room.
-  int leaf_of(int64_t row, uint8_t* asked) const {
-    if (!implied_.empty()) read_list(row, asked);
-    int node = tree_.splits.empty() ? -1 : 0;
-    while (node >= 0) {
-      const BinnedSplit& split = tree_.splits[node];
-      const int32_t place = place_[node];
-      const uint8_t bin =
-          place < 0 ? asked[~place] : rows_.columns[place * rows_.column_stride + row];
-      const bool left = split.by_subset
-                            ? tree_.sets[node].holds(bin)
-                            : goes_left(bin, split.bin, split.missing_bin, split.default_left != 0);
-      node = left ? split.left : split.right;
+  // Fills the leaves of GROUP rows; asked: n_asked() bytes of room.
+  void find_leaves(const int64_t* rows, uint8_t* asked, int32_t* leaves) const {
+    const auto n_splits = static_cast<int32_t>(tree_.splits.size());
+    if (!implied_.empty())
+      for (int k = 0; k < GROUP; ++k) read_list(rows[k], asked + k * implied_.size());
+    std::fill_n(leaves, GROUP, 0);
+    for (bool walks = n_splits > 0; walks;) {
+      walks = false;
+      for (int k = 0; k < GROUP; ++k) {
+        const Step& step = steps_[leaves[k]];
+        const uint8_t bin =
+            step.column ? step.column[rows[k]] : asked[k * implied_.size() + step.asked];
+        const bool left =
+            step.set ? step.set->holds(bin) : (bin <= step.bin) | (bin == step.also_left);
+        leaves[k] = step.next[left];
+        walks |= leaves[k] < n_splits;
+      }
     }
-    return ~node;
+    for (int k = 0; k < GROUP; ++k) leaves[k] -= n_splits;
   }
 
  private:
+  // A split; behind all splits come the leaves, which lead to themselves.
+  struct Step {
+    const uint8_t* column;   // null: the bin was asked for
+    const BinSet* set;       // null: not by a subset
+    int32_t next[2], asked;  // next: to the right, to the left
+    uint8_t bin, also_left;
+  };
+
+  void make_steps() {
+    const auto n_splits = static_cast<int32_t>(tree_.splits.size());
+    const auto number = [&](int32_t child) { return child >= 0 ? child : n_splits + ~child; };
+    for (int32_t s = 0; s < n_splits; ++s) {
+      const BinnedSplit& split = tree_.splits[s];
+      const int32_t place = place_[s];
+      steps_.push_back({place < 0 ? nullptr : rows_.columns + place * rows_.column_stride,
+                        split.by_subset ? tree_.sets + s : nullptr,
+                        {number(split.right), number(split.left)},
+                        ~place,
+                        split.bin,
+                        split.default_left ? split.missing_bin : split.bin});
+    }
+    for (int32_t leaf = n_splits; leaf <= 2 * n_splits && n_splits > 0; ++leaf) {
+      steps_.push_back(steps_[0]);  // what is looked at does not matter
+      steps_.back().next[0] = steps_.back().next[1] = leaf;
+    }
+  }
+
   // Numbers the features in lists that the tree asks for, in their order: place k is ~k.
   void ask_lists() {
     const SparseBins& sparse = *rows_.sparse;
@@ -89,6 +123,8 @@ class Walk {
 
   BinnedRows rows_;
   BinnedTree tree_;
+  std::vector<Step> steps_;
+  bool is_plain_ = true;          // all splits are by a bin of a column
   std::vector<int32_t> place_;    // of each split: its column, or ~k
   std::vector<int64_t> begins_;   // of each feature that is asked for, its first position
   std::vector<uint8_t> implied_;  // and its implied bin
@@ -133,9 +169,16 @@ void add_tree(Vector<double> scores, Matrix<const uint8_t> columns,
   const Walk walk(rows, tree);
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     std::vector<uint8_t> asked(walk.n_asked());
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = list ? list[i] : i;
-      score[row] += value[walk.leaf_of(row, asked.data())];
+    int64_t group[Walk::GROUP];
+    int32_t leaves[Walk::GROUP];
+    for (int64_t i = begin; i < end; i += Walk::GROUP) {
+      const int64_t n_here = std::min<int64_t>(Walk::GROUP, end - i);
+      for (int64_t k = 0; k < Walk::GROUP; ++k) {  // the last group is filled up with its last row
+        const int64_t at = i + std::min(k, n_here - 1);
+        group[k] = list ? list[at] : at;
+      }
+      walk.find_leaves(group, asked.data(), leaves);
+      for (int64_t k = 0; k < n_here; ++k) score[group[k]] += value[leaves[k]];
     }
   });
 }

@@ -31,12 +31,12 @@ def choose_device(asked: str, data: Dataset, objective: Objective) -> str:
         return data.device
     gpu = usable_gpu()
     # Bins twice, and what belongs to a row of each output; as much again for histograms.
-    n_bytes = data.n_rows * (2 * data.n_features + 48 * objective.n_outputs)
+    n_bytes = data.n_rows * (2 * data.n_features + 64 * objective.n_outputs)
     return gpu if gpu is not None and 2 * n_bytes <= free_bytes(gpu) else "cpu"
 
 
-def make_backend(params: TrainParams) -> Backend:
-    """The backend of params.device."""
+def make_backend(params: TrainParams, n_outputs: int = 1) -> Backend:
+    """The backend of params.device; n_outputs: of the model, for which a GPU keeps room."""
     if params.device == "reference":
         from bitgrove.backends.reference import ReferenceBackend
 
@@ -44,7 +44,7 @@ def make_backend(params: TrainParams) -> Backend:
     if params.device.startswith("cuda"):
         from bitgrove.backends.cuda.backend import CudaBackend
 
-        return CudaBackend(params)
+        return CudaBackend(params, n_outputs)
     from bitgrove.backends.cpu import CpuBackend
 
     return CpuBackend(params.n_jobs, params.packed)

@@ -104,6 +104,18 @@ def _refusing(work: Callable[P, T]) -> Callable[P, T]:
 @_refusing
 def encode(model: Model, *, with_record: bool = True) -> bytes:
     """The model's bytes. What `decode` would refuse is refused here already."""
+    header, arrays = _described(model, with_record)
+    parts: list[bytes | memoryview] = [_PREAMBLE.pack(MAGIC, VERSION, len(header)) + header]
+    parts += [array.data.cast("B") for array in arrays]
+    checksum = hashlib.sha256()
+    pieces = [piece for part in parts for piece in (part, bytes(_gap(len(part))))]
+    for piece in pieces:
+        checksum.update(piece)
+    return b"".join([*pieces, checksum.digest()])
+
+
+def _described(model: Model, with_record: bool) -> tuple[bytes, list[npt.NDArray[Any]]]:
+    """The header, and the arrays in its order; a ModelFormatError where `decode` would have one."""
     arrays = _arrays_of(model)
     categories, of_categories = category_file.described(model)
     arrays |= of_categories
@@ -130,18 +142,13 @@ def encode(model: Model, *, with_record: bool = True) -> bytes:
         }
     )
     _parse_header(header, VERSION)
-    parts: list[bytes | memoryview] = [_PREAMBLE.pack(MAGIC, VERSION, len(header)) + header]
-    parts += [arrays[section["name"]].data.cast("B") for section in sections]
-    checksum = hashlib.sha256()
-    pieces = [piece for part in parts for piece in (part, bytes(_gap(len(part))))]
-    for piece in pieces:
-        checksum.update(piece)
-    return b"".join([*pieces, checksum.digest()])
+    return header, [arrays[section["name"]] for section in sections]
 
 
+@_refusing
 def check_room(model: Model) -> None:
     """Refuses a model whose header cannot be written, or leaves no room for labels of classes."""
-    size, most = len(_open(encode(model))[1]), MAX_HEADER_BYTES - ROOM_FOR_CLASSES
+    size, most = len(_described(model, True)[0]), MAX_HEADER_BYTES - ROOM_FOR_CLASSES
     if size > most:
         refuse(f"names and parameters take {size} bytes as JSON; at most {most} are allowed")
 

@@ -32,7 +32,9 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
                 raise ParameterError(unknown_name(name))
             parameter = BY_NAME[canonical[name]]
             first = spelled.setdefault(parameter.name, name)
-            value_found = checked(parameter, value)
+            # Most are: an estimator hands over all of its parameters.
+            is_default = value is parameter.default
+            value_found = value if is_default else checked(parameter, value)
             if first != name and values[parameter.name] != value_found:
                 raise ParameterError(
                     f"{first!r} and {name!r} are the same parameter but have different values: "

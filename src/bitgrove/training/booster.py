@@ -133,7 +133,9 @@ class Booster:
         assert label is not None
         weight = self.objective.row_weights(label, dataset.weight)
         device = choose_device(params.device, dataset, self.objective)
-        self.backend: Backend = make_backend(replace(params, device=device))
+        self.backend: Backend = make_backend(
+            replace(params, device=device), self.objective.n_outputs
+        )
         self.info.device = self.backend.name
         n_statistics = len(many_levels(dataset, params))
         valid = [other for other in valid_sets if other is not train_set]

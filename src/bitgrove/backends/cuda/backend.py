@@ -27,7 +27,7 @@ from bitgrove.backends.cuda.binning import add_columns, bin_on_device
 from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.edges import edge_bytes, find_on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
-from bitgrove.backends.cuda.memory import BYTES_PER_ROW, address_of
+from bitgrove.backends.cuda.memory import BYTES_PER_OUTPUT, BYTES_PER_ROW, address_of
 from bitgrove.backends.cuda.panel import CudaPanel
 from bitgrove.backends.cuda.transfer import Sender
 from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
@@ -65,7 +65,7 @@ class CudaBackend:
     tile_bytes = staticmethod(_core.tile_bytes)
     frontier = staticmethod(core_frontier)
 
-    def __init__(self, params: TrainParams) -> None:
+    def __init__(self, params: TrainParams, n_outputs: int = 1) -> None:
         self.device = Device(params.device)
         self.name = self.device.name
         self.device.kernels.prepare(say=params.verbosity >= 1 or params.progress)
@@ -74,6 +74,7 @@ class CudaBackend:
         self._host = CpuBackend(params.n_jobs)
         self._sender = Sender(self.device, self._host.n_threads)
         self._pool_bytes = (params.histogram_pool_mb or self.pool_mb) << 20
+        self._row_bytes = BYTES_PER_ROW + (n_outputs - 1) * BYTES_PER_OUTPUT
         self._promised = 0  # bytes of the device for what belongs to rows, and for histograms
 
     def room(self) -> Room:
@@ -91,7 +92,8 @@ class CudaBackend:
         n_bytes = sum(column.nbytes for column in columns) + edge_bytes(n_rows, n_features)
         most = 2 * self._num_leaves * _SLOT_BIN * _MOST_BINS * n_features
         pool_bytes = min(self._pool_bytes, most)
-        n_bytes += _training_bytes(n_rows, n_features) + pool_bytes
+        n_bytes += n_rows * (n_features + self._row_bytes) + pool_bytes
+        n_bytes += self.tile_bytes(n_rows, n_features)
         if n_bytes > self.device.free_bytes():
             return columns
         return self._sender.columns(columns)
@@ -109,7 +111,7 @@ class CudaBackend:
     def bin_columns(self, columns: Sequence[Any], mapper: BinMapper) -> CudaMatrix:
         n_rows, n_features = len(columns[0]), len(columns)
         n_bins = int(mapper.edge_offset[-1]) + n_features
-        beside = n_rows * BYTES_PER_ROW
+        beside = n_rows * self._row_bytes
         self.device.memory.require(beside + _SLOT_BIN * n_bins, "training on this data")
         beside += min(self._pool_bytes, 2 * self._num_leaves * _SLOT_BIN * n_bins)
         n_here = self._rows_with_room(n_rows, n_features, beside)
@@ -300,9 +302,3 @@ def _require_host(n_bytes: int) -> None:
             f"bins that have no room on the GPU need {n_bytes / 1e9:.3g} GB on the host, and "
             f"{free / 1e9:.3g} GB are left there"
         )
-
-
-def _training_bytes(n_rows: int, n_features: int) -> int:
-    """Bins, tiles and what belongs to rows."""
-    n_bytes = n_rows * (n_features + BYTES_PER_ROW)
-    return n_bytes + int(_core.tile_bytes(n_rows, n_features))

@@ -21,6 +21,7 @@ _ALIGNMENT = 16  # of what is sent
 _LEAST_RING = 1 << 20
 # Label, weight, scores, packed rows and row lists; gradients and hessians of two iterations.
 BYTES_PER_ROW = 64
+BYTES_PER_OUTPUT = 24  # of a row for every other output: scores, gradients, hessians
 
 
 class Pool:
