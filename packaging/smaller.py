@@ -1,7 +1,7 @@
 """Makes a wheel smaller (`make wheel`): `python packaging/smaller.py dist/bitgrove-*.whl`.
 
-Comments of sources stay out (comments.py), and so does the stub of the core, which mypy and editors
-read in the repository. The rest is compressed by zopfli, as small as deflate can, unpacked by every
+Comments of sources stay out (comments.py), and so do the stub of the core, which mypy and editors
+read in the repository, and entries of folders. The rest is compressed by zopfli, as small as deflate can, unpacked by every
 installer. Dates and rights stay; the same wheel gives the same bytes.
 """
 
@@ -17,7 +17,7 @@ from unittest import mock
 from comments import without_comments
 from zopfli.zlib import compress
 
-LEFT_OUT = "/_core.pyi"
+LEFT_OUT = ("/_core.pyi", "/")
 
 
 class Zopfli:

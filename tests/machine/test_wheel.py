@@ -65,6 +65,7 @@ def test_a_smaller_wheel_lists_what_it_holds(module, tmp_path: Path) -> None:
     pytest.importorskip("zopfli", reason="zopfli is not installed: pip install zopfli")
     wheel = tmp_path / "a.whl"
     files = {
+        "a/": b"",
         "a/__init__.py": b"x = 1  # one\n",
         "a/_core.pyi": b"",
         "a-1.dist-info/RECORD": b"",
