@@ -110,7 +110,7 @@ void explain_block(const ShapForest& forest, int64_t n_trees, const Rows& rows, 
     const ShapWalk<VectorLanes, false> walk{forest.steps.data(), forest.factors.data(), nullptr,
                                             room.of(tree)};
     double* of_output = sums.data() + t % n_outputs * n_players * BLOCK_ROWS;
-    with_simd(forest.simd, [&] {
+    with_simd<Simd::avx2>(forest.simd, [&] {
       for (int64_t row = 0; row < n_rows; row += LANES) {
         AddValues add{of_output + row};
         walk.tree(tree.begin, tree.end, Decide{forest, rows.columns, row}, add);
@@ -158,7 +158,7 @@ void interact_block(const ShapForest& forest, int64_t n_trees, const Rows& rows,
       inverse_weights.push_back(1.0 / p.weight);
     const ShapWalk<VectorLanes, true> walk{forest.steps.data(), forest.factors.data(),
                                            inverse_weights.data(), room.of(tree)};
-    with_simd(forest.simd, [&] {
+    with_simd<Simd::avx2>(forest.simd, [&] {
       for (int64_t row = 0; row < n_rows; row += LANES) {
         AddPairs add{matrices + ((first + row) * n_outputs + t % n_outputs) * width * width,
                      n_outputs * width * width, width, std::min<int64_t>(LANES, n_rows - row)};

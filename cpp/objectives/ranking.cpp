@@ -29,7 +29,7 @@ BG_FN int64_t fixed(double x) {
 
 // Pairs from which on a query is shared by all threads, and those of one task then: less than a
 // tenth of a second, after which Ctrl-C is heard.
-constexpr int64_t HUGE_QUERY = int64_t{1} << 26, TASK_PAIRS = int64_t{1} << 22;
+constexpr int64_t HUGE_QUERY = int64_t{1} << 26, TASK_PAIRS = int64_t{1} << 24;
 
 // Pairs are worked on by vectors of so many: behind the last there is room for more.
 constexpr int64_t PAIR_LANES = 8;

@@ -114,6 +114,28 @@ def test_text_that_is_not_utf8(tmp_path, capsys):
     assert "cannot be read" in refused(capsys, *train_argv(tmp_path / "d.csv", tmp_path / "m"))
 
 
+@pytest.mark.parametrize("code", ["utf-16", "utf-16-be"])
+def test_utf16_names_itself(code, tmp_path, capsys):
+    mark = "\ufeff" if code == "utf-16-be" else ""
+    (tmp_path / "d.csv").write_bytes(f"{mark}a,y\n1,1\n2,2\n".encode(code))
+    found = refused(capsys, *train_argv(tmp_path / "d.csv", tmp_path / "m"))
+    assert (
+        "d.csv: cannot be read: it looks like UTF-16 text" in found and "iconv -f utf-16" in found
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "said"),
+    [("d.csv", ";", "';'"), ("d.txt", "|", "'|'"), ("d.csv", "\t", r"$'\t'"), ("d.tsv", ",", ",")],
+)
+def test_another_delimiter_is_named(name, separator, said, tmp_path, capsys):
+    rows = ["a,b,y", *(f"{i},{i % 7},{i % 2}" for i in range(100))]
+    (tmp_path / name).write_text("\n".join(rows).replace(",", separator) + "\n")
+    found = refused(capsys, *train_argv(tmp_path / name, tmp_path / "m"))
+    assert f"{name}: has one column" in found and f"--delimiter {said}" in found
+    ok(capsys, *train_argv(tmp_path / name, tmp_path / "m", "--delimiter", separator))
+
+
 def test_files_that_do_not_fit_together(tmp_path, capsys):
     (tmp_path / "1.csv").write_text("a,y\n1,2\n")
     (tmp_path / "2.csv").write_text("b,y\n1,2\n")

@@ -295,3 +295,43 @@ def test_attributes_and_pictures_by_their_names(cancer: Any) -> None:
     pytest.importorskip("matplotlib").use("Agg")
     assert lgb.plot_importance(model, max_features=3).get_title()
     assert lgb.plotting.plot_tree is lgb.plot_tree
+
+
+def test_xgboost_keywords_of_predict(cancer: Any) -> None:
+    X_train, X_test, y_train, _ = cancer
+    model = XGBClassifier(n_estimators=8).fit(X_train, y_train)
+    booster = model.get_booster()
+    margin = model.predict(X_test, output_margin=True)
+    assert (margin == model.decision_function(X_test)).all()
+    assert (booster.predict(DMatrix(X_test), output_margin=True, nthread=1) == margin).all()
+    some = model.predict_proba(X_test, iteration_range=(0, 5))
+    assert (some == model.predict_proba(X_test, num_iteration=5)).all()
+    part = {"start_iteration": 2, "num_iteration": 3}
+    later = booster.predict(X_test, iteration_range=(2, 5))
+    assert (later == booster.predict(X_test, **part)).all() and not (later == some[:, 1]).all()
+    everything = booster.predict(X_test, iteration_range=(0, 0), pred_contribs=True)
+    assert (everything == booster.predict(X_test, pred_contrib=True)).all()
+    with pytest.raises(ValueError, match="one thing twice"):
+        booster.predict(X_test, raw_score=True, output_margin=True)
+    with pytest.raises(TypeError, match="strict_shape"):
+        booster.predict(X_test, strict_shape=True)
+
+
+def test_parts_of_a_dataset_by_their_methods(cancer: Any) -> None:
+    X, _, y, _ = cancer
+    data = lgb.Dataset(X).set_label(y).set_weight(np.ones(len(y)))
+    assert (data.get_label() == y).all() and (data.get_weight() == 1).all()
+    assert data.get_group() is None and data.get_init_score() is None
+    assert (data.num_data(), data.num_feature()) == (data.num_row(), data.num_col()) == X.shape
+    params = {"objective": "binary", "n_estimators": 3}
+    assert lgb.train(params, data).digest() == lgb.train(params, DMatrix(X, y)).digest()
+    data.set_group([len(y)]).set_init_score(np.zeros(len(y)))
+    assert data.get_group().tolist() == [len(y)] and (data.get_init_score() == 0).all()
+    with pytest.raises(ValueError, match=f"label has 3 entries but X has {len(y)} rows"):
+        data.set_label([1, 2, 3])
+
+
+def test_a_frame_of_cv(cancer: Any) -> None:
+    X, _, y, _ = cancer
+    with pytest.raises(ValueError, match=r"as_pandas.*cv\(...\).to_frame\(\)"):
+        xgb.cv({"objective": "binary:logistic"}, DMatrix(X, y), as_pandas=True)

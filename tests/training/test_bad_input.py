@@ -81,6 +81,17 @@ def test_tables(kind: str) -> None:
             train().predict(wrong)
 
 
+def test_estimators_name_text_and_columns_that_are_there_twice() -> None:
+    fitted = BitGroveRegressor(**FAST).fit(X, Y)
+    words = changed(X, 1.0, object)
+    words[7, 1] = "red"
+    for call in (fitted.predict, lambda table: BitGroveRegressor(**FAST).fit(table, Y)):
+        with pytest.raises(ValueError, match=r"X holds text: 'red' in column 1; .*_features=\[1\]"):
+            call(words)
+        with pytest.raises(ValueError, match="X has two columns of the same name, 'a'"):
+            call(pd.DataFrame(X, columns=["a", "b", "a"]))
+
+
 def test_text_that_looks_like_numbers_and_masks_are_refused() -> None:
     """NumPy alone would read the text, and forget the mask."""
     for what in (X.astype(str).tolist(), X.astype(str).astype(object)):

@@ -7,6 +7,7 @@ file is a DataError that names it.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections import Counter
@@ -183,11 +184,39 @@ def _read_file(
     """The file's table without the index of pandas."""
     pyarrow = arrow()
     refuse_folder(path)
+    read = _reader_of(path, delimiter, text)
     try:
-        table = _reader_of(path, delimiter, text)()
+        _refuse_utf16(path)
+        table = read()
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
-    return _named_columns(path, table)
+    named = _named_columns(path, table)
+    if delimiter is None and not _is_parquet(path):
+        _refuse_one_column(path, named)
+    return named
+
+
+def _refuse_utf16(path: str) -> None:
+    """Arrow would count columns in the halves of its letters."""
+    if not os.path.isfile(path):  # a pipe is read once
+        return
+    with open(path, "rb") as file:
+        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise DataError(
+                f"{path}: cannot be read: it looks like UTF-16 text; convert the file, for "
+                "example with iconv -f utf-16 -t utf-8"
+            )
+
+
+def _refuse_one_column(path: str, table: pa.Table) -> None:
+    """A whole header as one name: the columns are separated by something else."""
+    name = table.column_names[0] if table.num_columns == 1 else ""
+    for separator, typed in {";": "';'", "\t": "$'\\t'", "|": "'|'", ",": ","}.items():
+        if separator in name:
+            raise DataError(
+                f"{path}: has one column, {name[:60]!r}; if {separator!r} separates its columns, "
+                f"say so: --delimiter {typed}"
+            )
 
 
 def _named_columns(path: str, table: pa.Table) -> pa.Table:

@@ -17,6 +17,7 @@ from bitgrove.data.categories import choice_of
 from bitgrove.data.device_tables import beside, device_of, on_host
 from bitgrove.data.given_rows import Queries, table_and_scores
 from bitgrove.data.given_values import (
+    NamedParts,
     checked_group,
     checked_label,
     checked_scores,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 Edges = NDArray[np.float64]
 
 
-class Dataset:
+class Dataset(NamedParts):
     """A table with labels, ready to be binned by train().
 
     Parameters

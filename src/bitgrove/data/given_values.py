@@ -50,6 +50,26 @@ def as_numbers(what: str, array: Any) -> Any:
         raise DataError(f"{what} must hold numbers: {error}") from None
 
 
+def refuse_text(what: str, table: Any) -> None:
+    """DataError with the first text of a table of objects that is no number, and its column."""
+    if getattr(getattr(table, "dtype", None), "kind", "") not in ("O", "U", "S", "T"):
+        return
+    for place, value in np.ndenumerate(table):
+        if isinstance(value, str | bytes) and not _is_number(value):
+            raise DataError(
+                f"{what} holds text: {value[:40]!r} in column {place[-1]}; numbers are needed "
+                f"(encode the column, or list it: categorical_features=[{place[-1]}])"
+            )
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _vector(values: Any, n_rows: int, name: str) -> NDArray[np.float64]:
     found = _columns(values, n_rows, name)
     if found.ndim != 1:
@@ -103,3 +123,67 @@ def checked_group(group: Any, n_rows: int) -> NDArray[np.int64]:
     if total != n_rows:
         raise DataError(f"group sizes add up to {total} but there are {n_rows} rows")
     return sizes.astype(np.int64)
+
+
+class NamedParts:
+    """The parts of a Dataset by the methods that LightGBM and XGBoost have for them."""
+
+    label: NDArray[np.float64] | None
+    weight: NDArray[np.float32] | None
+    group: NDArray[np.int64] | None
+    init_score: NDArray[np.float64] | None
+
+    @property
+    def n_rows(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def n_features(self) -> int:
+        raise NotImplementedError
+
+    def get_label(self) -> NDArray[np.float64] | None:
+        """`label`."""
+        return self.label
+
+    def get_weight(self) -> NDArray[np.float32] | None:
+        """`weight`."""
+        return self.weight
+
+    def get_group(self) -> NDArray[np.int64] | None:
+        """`group`: the rows of each query."""
+        return self.group
+
+    def get_init_score(self) -> NDArray[np.float64] | None:
+        """`init_score`."""
+        return self.init_score
+
+    def set_label(self, label: Any) -> Any:
+        """Another label for the same rows; returns the Dataset."""
+        self.label = checked_label(label, self.n_rows)
+        return self
+
+    def set_weight(self, weight: Any) -> Any:
+        """Other weights for the same rows, or None; returns the Dataset."""
+        self.weight = None if weight is None else checked_weight(weight, self.n_rows)
+        return self
+
+    def set_group(self, group: Any) -> Any:
+        """Other queries for the same rows, or None; returns the Dataset."""
+        self.group = None if group is None else checked_group(group, self.n_rows)
+        return self
+
+    def set_init_score(self, init_score: Any) -> Any:
+        """Other scores to start from, or None; returns the Dataset."""
+        given = init_score
+        self.init_score = None if given is None else checked_scores(given, self.n_rows)
+        return self
+
+    def num_data(self) -> int:
+        """`n_rows`."""
+        return self.n_rows
+
+    def num_feature(self) -> int:
+        """`n_features`."""
+        return self.n_features
+
+    num_row, num_col = num_data, num_feature

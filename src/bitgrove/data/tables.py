@@ -8,6 +8,7 @@ categories as the codes of their levels. Columns on a GPU stay there, sparse one
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -54,6 +55,13 @@ def column_names(X: Any) -> list[str] | None:
     if hasattr(X, "columns") and not hasattr(X, "toarray"):
         return [str(name) for name in X.columns]
     return None
+
+
+def refuse_twice(names: Sequence[str]) -> None:
+    """DataError if two columns have one name."""
+    if len(set(names)) != len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise DataError(f"X has two columns of the same name, {twice!r}")
 
 
 class Columns(NamedTuple):
@@ -169,8 +177,7 @@ def _checked_array(table: Any) -> Any:
 
 
 def _frame_columns(X: Any, names: list[str]) -> list[Any]:
-    if len(set(names)) != len(names):
-        raise DataError("X has two columns of the same name")
+    refuse_twice(names)
     if hasattr(X, "iloc"):
         return [X.iloc[:, i] for i in range(len(names))]
     if hasattr(X, "column_names"):  # Arrow

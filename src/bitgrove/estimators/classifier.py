@@ -22,6 +22,7 @@ from bitgrove.estimators.answers import (
 from bitgrove.estimators.base import Estimator
 from bitgrove.estimators.fitted import Array, is_prediction
 from bitgrove.model.model import Model
+from bitgrove.model.spellings import in_our_words
 from bitgrove.objectives import Custom, Objective
 from bitgrove.params import Parameter
 
@@ -58,6 +59,7 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def takes(cls, objective: type[Objective]) -> bool:
         return objective.is_classifier or objective is Custom
 
+    @in_our_words
     def predict(self, X: Any, *, raw_score: bool = False, **how: Any) -> Array:
         """The most probable class of each row; of several labels, which of them hold.
 
@@ -69,6 +71,7 @@ class BitGroveClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         wanted = is_prediction(how) and not raw_score
         return self._answers.chosen(scores) if wanted else scores
 
+    @in_our_words
     def predict_proba(self, X: Any, **how: Any) -> Array:
         """(n_rows, n_classes) probabilities, in the order of `classes_`; keywords as in predict.
 

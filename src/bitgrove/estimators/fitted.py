@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import is_on_gpu, on_host
-from bitgrove.data.given_values import not_masked
-from bitgrove.data.tables import collected, column_names
+from bitgrove.data.given_values import not_masked, refuse_text
+from bitgrove.data.tables import collected, column_names, refuse_twice
 from bitgrove.errors import ParameterError
 from bitgrove.machine.files import PathLike
 from bitgrove.model.exchange import import_model
@@ -144,8 +144,11 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
     def _table(self, X: Any, categories: Any, *, reset: bool) -> Any:
         """Names and number of features checked; Dataset reads frames and GPU arrays itself."""
         X = not_masked("X", X) if isinstance(X, np.ndarray) else collected(X)
-        names = None if is_on_gpu(X) or hasattr(X, "iloc") else column_names(X)
-        if names is not None:  # some versions of scikit-learn know the names of pandas alone
+        names = None if is_on_gpu(X) else column_names(X)
+        refuse_twice(names or ())
+        if names is not None and not hasattr(
+            X, "iloc"
+        ):  # some versions of scikit-learn know the names of pandas alone
             if reset:
                 self.n_features_in_ = len(names)
                 self.feature_names_in_ = np.array(names, dtype=object)
@@ -153,7 +156,13 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
         if hasattr(X, "columns") or is_on_gpu(X) or _holds_categories(X, categories):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")
-        return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=False)
+        try:
+            return validate_data(
+                self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=False
+            )
+        except ValueError:
+            refuse_text("X", X)
+            raise
 
     def _predict(self, X: Any, **how: Any) -> Array:
         """`how`: keywords of Model.predict."""

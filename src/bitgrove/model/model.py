@@ -43,7 +43,7 @@ from bitgrove.model.predict import (
     predict_scores,
 )
 from bitgrove.model.refit import labels_of, refitted_trees
-from bitgrove.model.spellings import OtherNames
+from bitgrove.model.spellings import OtherNames, in_our_words
 from bitgrove.model.tree import Tree, make_forest
 from bitgrove.objectives.links import IDENTITY, Link
 from bitgrove.params import complete_params
@@ -148,6 +148,7 @@ class Model(Explains, Exportable, OtherNames, Reported):
         """Whether the training table named its features."""
         return self.feature_names != default_names(self.n_features)
 
+    @in_our_words
     def predict(
         self,
         X: Any,

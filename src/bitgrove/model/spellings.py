@@ -1,8 +1,11 @@
-"""Methods of a Model under the names that LightGBM's and XGBoost's boosters have for them."""
+"""Methods of a Model, and keywords of `predict`, under the names that LightGBM and XGBoost have."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bitgrove.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,6 +16,39 @@ if TYPE_CHECKING:
     from bitgrove.machine.files import PathLike
     from bitgrove.model.tree import Tree
     from bitgrove.training.booster import TrainInfo
+
+
+_Method = TypeVar("_Method", bound="Callable[..., Any]")
+_KEYWORDS = {
+    "output_margin": "raw_score",
+    "pred_contribs": "pred_contrib",
+    "num_threads": "n_jobs",
+    "nthread": "n_jobs",
+}
+_RANGE = "iteration_range"
+
+
+def in_our_words(predict: _Method) -> _Method:
+    """A method of predictions that is also called with XGBoost's keywords."""
+
+    @functools.wraps(predict)
+    def understands(self: Any, X: Any, **how: Any) -> Any:
+        if _RANGE in how or not how.keys().isdisjoint(_KEYWORDS):
+            how = _translated(how)
+        return predict(self, X, **how)
+
+    return understands  # type: ignore[return-value]
+
+
+def _translated(how: dict[str, Any]) -> dict[str, Any]:
+    given = [(_KEYWORDS.get(name, name), value) for name, value in how.items() if name != _RANGE]
+    if how.get(_RANGE) is not None:
+        first, last = how[_RANGE]
+        given += [("start_iteration", first), ("num_iteration", last - first if last else -1)]
+    ours = dict(given)
+    if len(ours) < len(given):
+        raise ParameterError(f"predict: {', '.join(how)} ask for one thing twice")
+    return ours
 
 
 class OtherNames:

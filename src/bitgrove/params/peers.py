@@ -106,6 +106,7 @@ _elsewhere(
 _elsewhere("class_weights auto_class_weights", CATBOOST, "class_weight of BitGroveClassifier")
 _elsewhere("one_hot_max_size", CATBOOST, "max_cat_to_onehot")
 _elsewhere("feval", BOTH, "eval_metric=f, called as f(label, prediction)")
+_elsewhere("as_pandas", XGBOOST, "cv(...).to_frame()")
 _elsewhere("fobj obj", BOTH, "objective=f, called as f(label, score)")
 _elsewhere("custom_metric", "XGBoost and CatBoost", "eval_metric, which takes names and functions")
 _elsewhere("logging_level metric_period", CATBOOST, "verbosity, or log_evaluation(period)")
