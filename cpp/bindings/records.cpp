@@ -143,13 +143,13 @@ std::span<const std::byte> record_bytes(nb::handle array, nb::handle dtype, size
 
 RecordArray new_records(const void* records, size_t n_records, size_t record_bytes,
                         nb::handle dtype) {
-  static const nb::handle empty = nb::object(nb::module_::import_("numpy").attr("empty")).release();
-  nb::object array = empty(n_records, dtype);
-  Py_buffer view;
-  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_WRITABLE) != 0) throw nb::python_error();
-  if (n_records > 0) std::memcpy(view.buf, records, n_records * record_bytes);
-  PyBuffer_Release(&view);
-  return nb::borrow<RecordArray>(array);
+  static const nb::handle ndarray =
+      nb::object(nb::module_::import_("numpy").attr("ndarray")).release();
+  // NumPy would describe all fields of a buffer of its own before it can be written to.
+  const auto bytes = nb::steal(PyByteArray_FromStringAndSize(
+      static_cast<const char*>(records), static_cast<Py_ssize_t>(n_records * record_bytes)));
+  if (!bytes.is_valid()) throw nb::python_error();
+  return nb::borrow<RecordArray>(ndarray(n_records, dtype, bytes));
 }
 
 void init_records(nb::module_& m) {

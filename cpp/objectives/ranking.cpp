@@ -252,12 +252,13 @@ void lambdas_of(Query q, const RankTables& tables, const GradientCall& call, Roo
   };
   const int64_t total = n_upper * n < HUGE_QUERY ? add(0, n_upper, room.ranks, sums.data())
                                                  : add_in_parts(n_upper, n_threads, sums, add);
-  const double norm = LossOf::norm(static_cast<double>(total) / q.unit, parameters);
+  const double inverse_unit = 1.0 / q.unit;
+  const double norm = LossOf::norm(static_cast<double>(total) * inverse_unit, parameters);
   for (int64_t rank = 0; rank < n; ++rank) {
     const int64_t row = order[rank].row;
     const double w = q.weight ? static_cast<double>(q.weight[row]) : 1.0;
-    q.grad[row] = rank_gradient(sums[2 * rank], q, norm, w);
-    q.hess[row] = rank_gradient(sums[2 * rank + 1], q, norm, w);
+    q.grad[row] = rank_gradient(sums[2 * rank], inverse_unit, norm, w);
+    q.hess[row] = rank_gradient(sums[2 * rank + 1], inverse_unit, norm, w);
   }
 }
 

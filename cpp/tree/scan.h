@@ -35,18 +35,27 @@ BG_FN Lanes add_lower_lanes(Lanes x) {
 #endif
 }
 
-// Calls visit(b, sums) for bins b to b + 3, and rest(b, sum) for the last ones.
-template <class Visit, class Rest>
-BG_FN void scan_lanes(const int32_t* bins, int n_bins, Visit&& visit, Rest&& rest) {
+// Calls visit(b, sums) for bins b to b + 3, and rest(b, sum) for the last ones. Now and then it
+// asks enough(sum), and ends there if so; returns how many bins were visited.
+template <class Visit, class Rest, class Enough>
+BG_FN int scan_lanes(const int32_t* bins, int n_bins, Visit&& visit, Rest&& rest, Enough&& enough) {
+  constexpr int BETWEEN_QUESTIONS = 4 * N_LANES;
   Lanes before{};
   int b = 0;
-  for (; b + N_LANES <= n_bins; b += N_LANES) {
+  const auto step = [&] {
     const Lanes sums = add_lower_lanes(load_lanes(bins + b)) + before;
     before = Lanes{sums[3], sums[3], sums[3], sums[3]};
     visit(b, sums);
+    b += N_LANES;
+  };
+  while (b + BETWEEN_QUESTIONS <= n_bins) {
+    for (int i = 0; i < BETWEEN_QUESTIONS; i += N_LANES) step();
+    if (enough(static_cast<int32_t>(before[0]))) return b;
   }
+  while (b + N_LANES <= n_bins) step();
   uint32_t sum = before[0];
   for (; b < n_bins; ++b) rest(b, static_cast<int32_t>(sum += static_cast<uint32_t>(bins[b])));
+  return n_bins;
 }
 
 // Whether one of N values is at least `bar`.
@@ -81,7 +90,7 @@ BG_FN void scan(const typename Layout::Sum* bins, int n_bins, typename Layout::S
   if constexpr (std::is_same_v<typename Layout::Sum, int32_t>) {
     scan_lanes(
         bins, n_bins, [=](int b, Lanes x) { store_lanes(x, sums + b); },
-        [=](int b, int32_t x) { sums[b] = x; });
+        [=](int b, int32_t x) { sums[b] = x; }, [](int32_t) { return false; });
   } else {
     typename Layout::Sum sum{};
     for (int b = 0; b < n_bins; ++b) sums[b] = sum = Layout::add(sum, bins[b]);
@@ -99,10 +108,12 @@ BG_FN void running_sums(const typename Layout::Sum* bins, int n_bins, Sums& pref
   }
 }
 
-// The shortest take the halves apart on the way.
-BG_FN void running_sums(const int32_t* bins, int n_bins, ShortPrefix& prefix) {
+// The shortest take the halves apart on the way, and end where no cut is allowed any more: where
+// the hessian is above `most`.
+BG_FN int running_sums(const int32_t* bins, int n_bins, double most, ShortPrefix& prefix) {
   using Layout = Packed<16>;
-  scan_lanes(
+  const auto most_hess = static_cast<int64_t>(most);
+  return scan_lanes(
       bins, n_bins,
       [&](int b, Lanes x) {
         using SignedLanes __attribute__((vector_size(16))) = int32_t;
@@ -113,7 +124,8 @@ BG_FN void running_sums(const int32_t* bins, int n_bins, ShortPrefix& prefix) {
       [&](int b, int32_t x) {
         prefix.grad[b] = static_cast<int32_t>(Layout::grad(x));
         prefix.hess[b] = static_cast<int32_t>(Layout::hess(x));
-      });
+      },
+      [=](int32_t x) { return static_cast<int64_t>(Layout::hess(x)) > most_hess; });
 }
 
 // Calls visit(bins, layout) with the node's bins from `first` on. Layouts are told apart here,
@@ -132,15 +144,18 @@ BG_FN void visit_bins(const SearchedNode& node, int64_t first, Visit&& visit) {
 }
 
 // The running sums of a feature's first bins; of short ones those of 64 bits are never asked for.
+// Returns how many there are: behind them no cut is allowed.
 template <class Sums>
-BG_FN void running_sums(const SearchedNode& node, int64_t first, int n_bins, Sums& prefix) {
+BG_FN int running_sums(const SearchedNode& node, int64_t first, int n_bins, Sums& prefix) {
+  int n_summed = n_bins;
   visit_bins(node, first, [&](const auto* bins, auto layout) {
     using Layout = decltype(layout);
     if constexpr (Layout::half_bits == 16 && std::is_same_v<Sums, ShortPrefix>)
-      running_sums(bins, n_bins, prefix);
+      n_summed = running_sums(bins, n_bins, node.hess - node.least_hess, prefix);
     else if constexpr (Layout::half_bits <= 32 || std::is_same_v<Sums, Prefix>)
       running_sums<Layout>(bins, n_bins, prefix);
   });
+  return n_summed;
 }
 
 // The sums of some bins, one by one.

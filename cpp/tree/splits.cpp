@@ -87,6 +87,18 @@ BG_FN int32_t wrapped_difference(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b));
 }
 
+// By halves, whose lengths the compiler knows: they stay in registers.
+template <int N>
+BG_FN float largest_of(float* values) {
+  if constexpr (N == 1) {
+    return values[0];
+  } else {
+    for (int i = 0; i < N / 2; ++i)
+      values[i] = values[i + N / 2] > values[i] ? values[i + N / 2] : values[i];
+    return largest_of<N / 2>(values);
+  }
+}
+
 BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_grad, int32_t add_hess,
                           const SearchedNode& node, Estimates& out) {
   const auto grad = static_cast<int32_t>(node.grad), hess = static_cast<int32_t>(node.hess);
@@ -112,10 +124,7 @@ BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_gra
       top[lane] = out.gain[b + lane] > top[lane] ? out.gain[b + lane] : top[lane];
     }
   out.last = b;
-  for (int half = ESTIMATE_LANES / 2; half > 0; half /= 2)
-    for (int lane = 0; lane < half; ++lane)
-      top[lane] = top[lane + half] > top[lane] ? top[lane + half] : top[lane];
-  out.top = top[0];
+  out.top = largest_of<ESTIMATE_LANES>(top);
 }
 
 // As the other best_bin: only bins whose estimate comes near the largest can be the best.
@@ -164,15 +173,16 @@ void search_feature(const SearchedNode& node, const SplitFeatures& features, int
   if (n_all == 2 && !has_missing) return search_cut(node, read_bin(node, offset), f, gain, best);
   using Sum = std::remove_cvref_t<decltype(Sums::grad[0])>;
   Sums prefix;
-  running_sums(node, offset, n_values, prefix);
+  const int n_summed = running_sums(node, offset, n_values, prefix);
   // With missing rows the last cut is values against missing; without, it is no split.
   const int n_cuts = has_missing ? n_values : n_values - 1, drawn = gain.drawn_cut(f, n_cuts);
-  Candidate right = best_bin(prefix, n_cuts, 0.0, 0.0, node, gain, drawn, best.gain);
+  Candidate right =
+      best_bin(prefix, std::min(n_cuts, n_summed), 0.0, 0.0, node, gain, drawn, best.gain);
   bool default_left = !has_missing;
   if (has_missing) {
     const LevelSums missing = read_bin(node, offset + n_values);
-    const Candidate left =
-        best_bin(prefix, n_values - 1, missing.grad, missing.hess, node, gain, drawn, best.gain);
+    const Candidate left = best_bin(prefix, std::min(n_values - 1, n_summed), missing.grad,
+                                    missing.hess, node, gain, drawn, best.gain);
     if (left.gain > right.gain || (left.gain == right.gain && left.bin <= right.bin)) {
       right = left;
       default_left = true;

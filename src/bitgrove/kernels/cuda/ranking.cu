@@ -131,8 +131,8 @@ __device__ void ranked(const RankArrays& a, const RankRules& rules) {
   for (int64_t rank = threadIdx.x; rank < n_rows; rank += RANK_THREADS) {
     const int64_t row = begin + order[rank];
     const double w = a.weight ? static_cast<double>(a.weight[row]) : 1.0;
-    const float g = rank_gradient(__ldcg(sums + 2 * rank), q, norm, w);
-    const float h = rank_gradient(__ldcg(sums + 2 * rank + 1), q, norm, w);
+    const float g = rank_gradient(__ldcg(sums + 2 * rank), 1.0 / q.unit, norm, w);
+    const float h = rank_gradient(__ldcg(sums + 2 * rank + 1), 1.0 / q.unit, norm, w);
     a.grad[row] = g;
     a.hess[row] = h;
     take_magnitudes(g, h, mine);

@@ -143,9 +143,10 @@ BG_FN RankPair pull_pair(const WeighedPair& pair, double unit, const LossParamet
   return {lambda * unit, hess * unit};
 }
 
-// A fixed-point sum as the gradient or hessian of its row.
-BG_FN float rank_gradient(int64_t sum, const RankQuery& q, double norm, double weight) {
-  return to_gradient(((static_cast<double>(sum) / q.unit) * norm) * weight);
+// A fixed-point sum as the gradient or hessian of its row. inverse_unit: a power of two, so that it
+// is as exact as a division.
+BG_FN float rank_gradient(int64_t sum, double inverse_unit, double norm, double weight) {
+  return to_gradient(((static_cast<double>(sum) * inverse_unit) * norm) * weight);
 }
 
 // ---------------------------------------------------------------- listwise
