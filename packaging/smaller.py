@@ -2,7 +2,8 @@
 
 Comments of sources stay out (comments.py), and so do the stub of the core, which mypy and editors
 read in the repository, and entries of folders. The rest is compressed by zopfli, as small as
-deflate can, unpacked by every installer. Dates and rights stay; the same wheel gives the same bytes.
+deflate can, unpacked by every installer. Dates and rights stay; the same wheel gives the same
+bytes.
 """
 
 from __future__ import annotations
