@@ -31,12 +31,14 @@ def test_rules_of_parameters() -> None:
     assert rules.min_gain == 1.5
 
 
-def test_beside_statistics_every_split_pays_once() -> None:
+@pytest.mark.parametrize(("n_rows", "paid"), [(1, 0.0), (10_000, 0.0), (40_000, 3.0)])
+def test_beside_statistics_every_split_pays(n_rows: int, paid: float) -> None:
+    """And a subset of levels pays what it always did."""
     quantized = QuantizedGradients(None, 0.25, 0.5, 7, 14, 100, 100, 0)
-    params = resolve({**PARAMS, "cat_l2": 3.0})
-    rules = [gain_rules(split_params(params, told), quantized) for told in (False, True)]
-    assert [(r.reg_lambda, r.cat_l2) for r in rules] == [(2.0, 3.0), (5.0, 0.0)]
-    assert rules[0]._replace(reg_lambda=5.0, cat_l2=0.0) == rules[1]
+    params = resolve({**PARAMS, "cat_l2": 4.0})
+    rules = gain_rules(split_params(params, n_rows), quantized)
+    expected = gain_rules(params, quantized)
+    assert rules == expected._replace(reg_lambda=2.0 + paid, cat_l2=4.0 - paid)
 
 
 def least_weight_told(params: TrainParams, hess: np.ndarray) -> tuple[float, float]:

@@ -169,7 +169,7 @@ class Booster:
         self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
         has_statistics = self.encoder is not None and len(self.encoder.statistics) > 0
-        searched = split_params(params, has_statistics)
+        searched = split_params(params, self.n_total) if has_statistics else params
         self.grower = Grower(self.backend, self.matrix, searched, comm, self.pool_mb, own)
         check_savable(self._model_of([], None, None))
 

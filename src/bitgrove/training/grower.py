@@ -39,6 +39,8 @@ from bitgrove.training.quantize import QuantizedGradients
 
 # Separating zero rows is a pass over all rows: it pays when histograms get this much shorter.
 _ZERO_SHARE = 0.125
+# Small trainings are underfitted rather than overfitted: rows up to here pay no cat_l2.
+_FREE_ROWS = 10_000
 
 
 class TreeSample(NamedTuple):
@@ -49,14 +51,14 @@ class TreeSample(NamedTuple):
     key: int = 0  # of what its nodes draw
 
 
-def split_params(params: TrainParams, has_statistics: bool) -> TrainParams:
-    """The parameters that splits are searched with; leaves keep their own reg_lambda.
+def split_params(params: TrainParams, n_rows: int) -> TrainParams:
+    """The parameters that splits beside target statistics are searched with, of n_rows in all.
 
-    Beside target statistics, which are noisy, every split pays cat_l2, not only subsets of levels.
+    Statistics are noisy: every split pays of cat_l2, not only subsets of levels, which pay all of
+    it as ever. Leaves keep their own reg_lambda.
     """
-    if not has_statistics:
-        return params
-    return replace(params, reg_lambda=params.reg_lambda + params.cat_l2, cat_l2=0.0)
+    paid = params.cat_l2 * max(0.0, 1.0 - _FREE_ROWS / n_rows)
+    return replace(params, reg_lambda=params.reg_lambda + paid, cat_l2=params.cat_l2 - paid)
 
 
 def gain_rules(params: TrainParams, quantized: QuantizedGradients) -> GainRules:
