@@ -19,9 +19,11 @@ namespace {
 // number, so larger teams spin longer; one with more threads than cores is in its own way.
 constexpr int SPINS_PER_THREAD = 1000, SPINS_OF_TOO_MANY = 100;
 
-int spins_of(int n_threads) {
+// Of a region of n_threads threads: the next one may want the whole team.
+int spins_of(int n_threads, int n_team) {
   static const int n_cores = static_cast<int>(std::thread::hardware_concurrency());
-  return n_cores > 0 && n_threads > n_cores ? SPINS_OF_TOO_MANY : SPINS_PER_THREAD * n_threads;
+  if (n_cores == 0) return SPINS_PER_THREAD * n_threads;
+  return n_threads > n_cores ? SPINS_OF_TOO_MANY : SPINS_PER_THREAD * std::min(n_team, n_cores);
 }
 
 // A process that was forked has the memory of a team, but not its threads.
@@ -47,9 +49,11 @@ void wait_while(const std::atomic<Word>& word, Word old, int n_spins) {
 constexpr int N_GROUPS = 31;
 int group_of(int thread) { return std::bit_width(static_cast<unsigned>(thread)) - 1; }
 
-// A new number says that there is work, or the end.
-struct alignas(64) Bell {
+// A new number says that there is work, or the end. A cache line and a word apart from the next:
+// the standard library looks for sleepers by some bits of an address.
+struct Bell {
   std::atomic<uint32_t> round{0};
+  uint8_t apart[64];
 
   void ring() {
     round.fetch_add(1, std::memory_order_release);
@@ -138,7 +142,7 @@ int Team::grow(int n_threads) {
       helper->thread = n_threads_;
       helpers_.reserve(helpers_.size() + 1);  // so that it cannot fail once the thread is there
       const uint32_t seen = shared_->bells[group_of(n_threads_)].round.load();
-      std::thread(Shared::help, shared_, helper, seen, spins_of(n_threads)).detach();
+      std::thread(Shared::help, shared_, helper, seen, spins_of(n_threads, n_threads)).detach();
       helpers_.push_back(helper);
     }
     return n_threads;
@@ -157,7 +161,7 @@ void Team::run(int n_threads, TeamWork work) {
   Shared& shared = *shared_;
   shared.work = work;
   shared.n_wanted = n_threads;
-  shared.n_spins = spins_of(n_threads_);
+  shared.n_spins = spins_of(n_threads, n_threads_);
   // In this order: who hears the bell finds the gate open. Who enters before may come twice.
   shared.gate.store(0, std::memory_order_release);
   shared.call(1, n_threads);
