@@ -149,16 +149,26 @@ def added_at_peak(entry: System, task: Task, settings: Settings) -> float:
                task.X_test[:500], task.y_test[:500])  # fmt: skip
     entry.train(entry.prepare(few, settings), settings)  # loads the library, starts its threads
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
-    before = _status_kb("VmRSS")
+    before = resident_mb()
     entry.train(entry.prepare(task, settings), settings)
-    return (_status_kb("VmHWM") - before) / 1024
+    return peak_mb() - before
 
 
-def _status_kb(field: str) -> int:
+def resident_mb() -> float:
+    """What this process holds now; its peak is counted from here on."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status_mb("VmRSS")
+
+
+def peak_mb() -> float:
+    """Not of getrusage: there a child starts with the peak of the process that started it."""
+    return _status_mb("VmHWM")
+
+
+def _status_mb(field: str) -> float:
     found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
-    return int(found.group(1))
+    return int(found.group(1)) / 1024
 
 
 def _child(order: dict[str, Any]) -> None:

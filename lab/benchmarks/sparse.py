@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from lab.benchmarks import again, parser
-from lab.benchmarks.measures import CLOCKS
+from lab.benchmarks.measures import CLOCKS, peak_mb, resident_mb
 from lab.reporting import machine, markdown_table
 from lab.systems.base import Settings
 from lab.systems.lineup import system
@@ -138,11 +137,11 @@ def _measure(entry: str, folder: str, given: argparse.Namespace) -> dict[str, fl
     small = sparse.random(200, 5, 0.5, "csr", random_state=0)
     classifier.fit(small, np.arange(200) % 2)  # what is loaded at first use
     labels = np.load(f"{folder}/labels.npz")
-    before = _resident_mb()
+    before = resident_mb()
     rows = sparse.load_npz(f"{folder}/train.npz")
     table_mb = (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes) / 2**20
     fitted = _seconds(lambda: classifier.fit(rows, labels["train"]))
-    peak = _peak_mb() - before
+    peak = peak_mb() - before
     test = sparse.load_npz(f"{folder}/test.npz")
     found: list[Any] = []
     predicted = _seconds(lambda: found.append(classifier.predict_proba(test)[:, 1]))
@@ -161,12 +160,3 @@ def _seconds(work: Callable[[], Any]) -> dict[str, float]:
     start = {name: clock() for name, clock in CLOCKS.items()}
     work()
     return {name: clock() - start[name] for name, clock in CLOCKS.items()}
-
-
-def _resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

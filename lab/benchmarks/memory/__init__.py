@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import glob
 import json
-import resource
 import subprocess
 import tempfile
 import time
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 import bitgrove
 from lab.benchmarks import again, parser
-from lab.benchmarks.measures import Memory
+from lab.benchmarks.measures import Memory, peak_mb, resident_mb
 from lab.benchmarks.memory import estimates
 from lab.datasets.simple import higgs_like
 from lab.internals import make_higgs_like
@@ -104,11 +103,11 @@ def _train_stream(name: str, pattern: str) -> dict[str, float]:
     import pyarrow.parquet  # noqa: F401 -- loaded before the count begins
 
     train = STREAMS[name]()
-    before, start = _resident_kb(), time.perf_counter()
+    before, start = resident_mb(), time.perf_counter()
     prepared = train(pattern)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = peak_mb()
     return {
-        "MB at peak": (peak - before) / 1024,
+        "MB at peak": peak - before,
         "s until the first tree": prepared - start,
         "s trees": time.perf_counter() - prepared,
     }
@@ -191,8 +190,3 @@ def _parts(pattern: str) -> Iterator[tuple[int, Callable[[], tuple[Array, Array]
 
 
 STREAMS = {"bitgrove": _bitgrove_stream, "lightgbm": _lightgbm_stream, "xgboost": _xgboost_stream}
-
-
-def _resident_kb() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() // 1024
