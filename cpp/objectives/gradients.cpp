@@ -156,10 +156,10 @@ nb::dict loss_families() {
   return families;
 }
 
-RecordArray gradients(const char* loss, Matrix<const double> scores, const LabelArray& label,
-                      Optional<const float> weight, nb::sequence tables,
-                      std::array<double, N_LOSS_PARAMETERS> parameters, Matrix<float> grad,
-                      Matrix<float> hess, int n_threads, int simd) {
+RecordArray gradients(const char* loss, const Matrix<const double>& scores, const LabelArray& label,
+                      const Optional<const float>& weight, nb::sequence tables,
+                      std::array<double, N_LOSS_PARAMETERS> parameters, const Matrix<float>& grad,
+                      const Matrix<float>& hess, int n_threads, int simd) {
   const size_t n_outputs = scores.shape(0), n_rows = scores.shape(1);
   require(label.shape(0) == n_rows && (!weight || weight->shape(0) == n_rows),
           "label or weight differs in length");
