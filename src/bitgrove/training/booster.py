@@ -60,7 +60,7 @@ from bitgrove.training.encoding import (
     shared_bins,
     with_agreed_levels,
 )
-from bitgrove.training.grower import Grower, TreeSample
+from bitgrove.training.grower import Grower, TreeSample, split_params
 from bitgrove.training.guards import Guards, check_savable
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import quantize
@@ -169,7 +169,9 @@ class Booster:
         self.draws: RowDraws = make_draws(params, rows)
         self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
-        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
+        has_statistics = self.encoder is not None and len(self.encoder.statistics) > 0
+        searched = split_params(params, has_statistics)
+        self.grower = Grower(self.backend, self.matrix, searched, comm, self.pool_mb, own)
         check_savable(self._model_of([], None, None))
 
     def _begin_record(self) -> RecordMaking:
