@@ -49,7 +49,8 @@ class ArrayBytes {
 // Adds a kernel's argument: a number, or an array of records whose fields have 8 bytes.
 void add_argument(std::vector<uint64_t>& words, nb::handle argument) {
   const bool is_array =
-      !PyLong_Check(argument.ptr()) && nb::hasattr(argument, "shape") &&
+      !PyLong_Check(argument.ptr()) && !PyFloat_Check(argument.ptr()) &&
+      nb::hasattr(argument, "shape") &&
       nb::len(nb::object(argument.attr("shape"))) > 0;  // NumPy's numbers have none
   if (!is_array) {
     words.push_back(number_bits(argument));
@@ -114,7 +115,7 @@ void subtract(CudaTree& tree, const Records<Subtraction>& subtractions,
 
 RecordArray find(CudaTree& tree, const Records<SearchNode>& nodes,
                  std::pair<int64_t, int64_t> features,
-                 std::optional<Matrix<const uint8_t>> allowed) {
+                 const std::optional<Matrix<const uint8_t>>& allowed) {
   const std::span<const uint8_t> rows = flags_of(allowed);
   return to_records(
       without_gil([&] { return tree.find(nodes.items, features.first, features.second, rows); }));
@@ -128,7 +129,8 @@ RecordArray divide(CudaTree& tree, const Records<Division>& divisions) {
   return to_records(without_gil([&] { return tree.divide(divisions.items); }));
 }
 
-void grow(CudaTree& tree, Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
+void grow(CudaTree& tree, Frontier& frontier, double alpha,
+          const Vector<const int64_t>& missing_bin) {
   require(static_cast<int64_t>(missing_bin.shape(0)) == tree.matrix.n_features,
           "missing bins differ in length");
   nb::gil_scoped_release release;

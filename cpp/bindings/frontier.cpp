@@ -29,9 +29,9 @@ std::vector<T> values_of(const Vector<const T>& array) {
 
 void make_rules(TreeRules* self, const GainRules& gain, double path_smooth,
                 double features_per_node, bool intermediate, uint64_t key,
-                Vector<const int8_t> direction, Vector<const uint8_t> allowed,
-                Vector<const uint8_t> has_missing, Vector<const int64_t> missing_bin,
-                Matrix<const uint8_t> groups) {
+                const Vector<const int8_t>& direction, const Vector<const uint8_t>& allowed,
+                const Vector<const uint8_t>& has_missing, const Vector<const int64_t>& missing_bin,
+                const Matrix<const uint8_t>& groups) {
   const size_t n_features = direction.shape(0);
   require(allowed.shape(0) == n_features && has_missing.shape(0) == n_features &&
               missing_bin.shape(0) == n_features && groups.shape(1) == n_features,
@@ -48,7 +48,7 @@ void make_rules(TreeRules* self, const GainRules& gain, double path_smooth,
                        {groups.data(), groups.data() + groups.size()}};
 }
 
-RecordArray next_batch(Frontier& frontier, double alpha, Vector<const int64_t> missing_bin) {
+RecordArray next_batch(Frontier& frontier, double alpha, const Vector<const int64_t>& missing_bin) {
   for (int id : frontier.next_batch(alpha)) {
     const int feature = frontier.nodes()[id].split.feature;
     require(feature >= 0 && feature < static_cast<int64_t>(missing_bin.shape(0)),
@@ -94,8 +94,8 @@ nb::object sets_of(const std::vector<GrownSplit>& splits, const std::vector<BinS
 }
 
 // The fields of a GrownTree (backends/base.py), by name.
-nb::dict finish(const Frontier& frontier, Vector<const double> edge_values,
-                Vector<const int64_t> edge_offset, Vector<const uint8_t> has_missing,
+nb::dict finish(const Frontier& frontier, const Vector<const double>& edge_values,
+                const Vector<const int64_t>& edge_offset, const Vector<const uint8_t>& has_missing,
                 double hess_scale) {
   const auto n_features = static_cast<int64_t>(has_missing.shape(0));
   require(static_cast<int64_t>(edge_offset.shape(0)) == n_features + 1 &&

@@ -49,7 +49,7 @@ template <class Record>
 struct type_caster<bitgrove::Records<Record>> {
   NB_TYPE_CASTER(bitgrove::Records<Record>, const_name("numpy.ndarray"))
 
-  bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
+  NB_NOINLINE bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
     try {
       const auto bytes =
           bitgrove::record_bytes(source, bitgrove::dtype_of<Record>(), alignof(Record));

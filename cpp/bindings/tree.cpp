@@ -14,7 +14,7 @@
 namespace bitgrove {
 namespace {
 
-using PackedRows = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro>;
+using PackedRows = GivenArray<nb::ndim<1>, nb::ro>;
 
 // What the trees of a training share: slots for histograms, and the bins in their layouts; held so
 // that they live as long as the trees.
@@ -75,11 +75,11 @@ void check_columns(const BoundPool& pool) {
           "marks are columns");
 }
 
-void make_pool(BoundPool* self, Matrix<uint8_t> storage, nb::object layout,
-               Vector<const uint8_t> tiles, Matrix<const uint8_t> columns,
-               Vector<const int64_t> bin_offset, Vector<const uint8_t> has_missing,
-               Vector<const uint8_t> categorical, Vector<const int32_t> column_of,
-               nb::object sparse, Matrix<uint8_t> marks) {
+void make_pool(BoundPool* self, const Matrix<uint8_t>& storage, nb::object layout,
+               const Vector<const uint8_t>& tiles, const Matrix<const uint8_t>& columns,
+               const Vector<const int64_t>& bin_offset, const Vector<const uint8_t>& has_missing,
+               const Vector<const uint8_t>& categorical, const Vector<const int32_t>& column_of,
+               nb::object sparse, const Matrix<uint8_t>& marks) {
   nb::cast<const TileLayout&>(layout);  // of that type
   const size_t n_features = has_missing.shape(0);
   require(bin_offset.shape(0) == n_features + 1 && categorical.shape(0) == n_features &&
@@ -138,9 +138,10 @@ PartitionSource make_division(const BoundPool& pool, const TreeArrays& a) {
           pool.marks.data()};
 }
 
-void make_tree(BoundTree* self, nb::object pool, Vector<int32_t> rows, Vector<int32_t> scratch,
-               PackedRows packed_rows, Vector<const uint8_t> allowed, const GainRules& rules,
-               nb::object split_rules, bool packed, int n_threads, int simd) {
+void make_tree(BoundTree* self, nb::object pool, const Vector<int32_t>& rows,
+               const Vector<int32_t>& scratch, const PackedRows& packed_rows,
+               const Vector<const uint8_t>& allowed, const GainRules& rules, nb::object split_rules,
+               bool packed, int n_threads, int simd) {
   const TreeArrays arrays{rows, scratch, packed_rows, allowed};
   const auto& shared = nb::cast<const BoundPool&>(pool);
   SearchRules searched_by{rules};
@@ -171,7 +172,8 @@ void subtract(const BoundTree& self, const Records<Subtraction>& subtractions,
 }
 
 RecordArray find(const BoundTree& self, const Records<SearchNode>& nodes,
-                 std::pair<int, int> features, std::optional<Matrix<const uint8_t>> allowed) {
+                 std::pair<int, int> features,
+                 const std::optional<Matrix<const uint8_t>>& allowed) {
   const auto [first, last] = features;
   check_features(first, last, self.tree.features.n_features);
   return to_records(self.tree.find(nodes.items, first, last, flags_of(allowed)));
@@ -196,7 +198,7 @@ RecordArray divide(const BoundTree& self, const Records<Division>& divisions) {
 }
 
 void grow(const BoundTree& self, Frontier& frontier, double alpha,
-          Vector<const int64_t> missing_bin) {
+          const Vector<const int64_t>& missing_bin) {
   require(static_cast<int>(missing_bin.shape(0)) == self.tree.features.n_features,
           "missing bins differ in length");
   nb::gil_scoped_release release;
@@ -224,8 +226,8 @@ void init_tree(nb::module_& m) {
   nb::class_<BoundRules>(m, "SplitRules", "Rules of splits beside their gain; see rules.h.")
       .def(
           "__init__",
-          [](BoundRules* self, Vector<const int8_t> direction, Vector<const double> contribution,
-             double path_smooth, bool extra_trees) {
+          [](BoundRules* self, const Vector<const int8_t>& direction,
+             const Vector<const double>& contribution, double path_smooth, bool extra_trees) {
             require(direction.shape(0) == contribution.shape(0), "feature arrays differ in length");
             new (self) BoundRules{direction,
                                   contribution,

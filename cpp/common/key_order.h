@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace bitgrove {
 
 struct KeyRow {
   uint64_t key, row;
+};
+struct KeyOfRow {
+  uint64_t operator()(const KeyRow& row) const { return row.key; }
 };
 
 // A range should stay in a core's cache while it is sorted. Numbers of ranges are powers of two.
@@ -54,8 +58,11 @@ class RangeBorders {
 // Calls use(range, rows, n_rows) for each range, with its rows in order, which it may overwrite;
 // key_of(row) is the key of a row of [0, n). There are ranges_for(n) ranges; several are used at a
 // time. Returns the memory of the rows.
-template <class KeyOf, class Use>
-std::unique_ptr<KeyRow[]> sort_by_key(int64_t n, int n_threads, KeyOf key_of, Use&& use) {
+using UseRange = std::function<void(int64_t range, KeyRow* rows, int64_t n_rows)>;
+
+template <class KeyOf>
+std::unique_ptr<KeyRow[]> sort_by_key(int64_t n, int n_threads, const KeyOf& key_of,
+                                      const UseRange& use) {
   const int64_t n_ranges = ranges_for(n), n_blocks = blocks_of(n, ROW_BLOCK);
   const RangeBorders borders(n, n_ranges, key_of);
   std::unique_ptr<KeyRow[]> rows(new KeyRow[n]);
@@ -87,7 +94,7 @@ std::unique_ptr<KeyRow[]> sort_by_key(int64_t n, int n_threads, KeyOf key_of, Us
     thread_local std::vector<KeyRow> other;
     const int64_t n_rows = first[r + 1] - first[r];
     other.resize(std::max<size_t>(other.size(), n_rows));
-    sort_keys(&rows[first[r]], other.data(), n_rows, [](const KeyRow& row) { return row.key; });
+    sort_keys(&rows[first[r]], other.data(), n_rows, KeyOfRow{});
     use(r, &rows[first[r]], n_rows);
   });
   return rows;

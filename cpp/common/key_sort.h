@@ -17,6 +17,16 @@ constexpr int SORT_BITS = SORT_PASSES * SORT_DIGIT_BITS;
 constexpr int64_t LEAST_KEYS_FOR_DIGITS = 512;
 constexpr int64_t MOST_KEYS_TO_INSERT = 32;
 
+// The same type for all sorts of such items: they share their code.
+template <class KeyOf>
+struct LessByKey {
+  KeyOf key_of;
+  template <class Item>
+  bool operator()(const Item& a, const Item& b) const {
+    return key_of(a) < key_of(b);
+  }
+};
+
 struct ItselfAsKey {
   template <class Key>
   Key operator()(Key key) const {
@@ -27,7 +37,7 @@ struct ItselfAsKey {
 // What is left when items are in the order of their digits, which are those above `rest` bits.
 template <class Item, class Key, class KeyOf>
 void sort_within_digits(Item* items, int64_t n, KeyOf key_of, Key least, int rest) {
-  const auto less = [&](const Item& a, const Item& b) { return key_of(a) < key_of(b); };
+  const LessByKey<KeyOf> less{key_of};
   for (int64_t begin = 0, end; begin < n; begin = end) {
     const auto digits = (key_of(items[begin]) - least) >> rest;
     for (end = begin + 1; end < n && (key_of(items[end]) - least) >> rest == digits; ++end) {
@@ -41,13 +51,12 @@ void sort_within_digits(Item* items, int64_t n, KeyOf key_of, Key least, int res
   }
 }
 
-// Sorts items by their keys, with room for as many in `other`. The digits are the highest of the
-// range that the keys really have; items that are equal in them are few, and compared.
-template <class Item, class KeyOf = ItselfAsKey>
-void sort_keys(Item* items, Item* other, int64_t n, KeyOf key_of = {}) {
+// Sorts items, one at least, by the digits of their keys, with room for as many in `other`. The
+// digits are the highest of the range that the keys really have; items that are equal in them are
+// few, and compared. Equal keys of up to SORT_BITS stay in their order.
+template <class Item, class KeyOf>
+void sort_by_digits(Item* items, Item* other, int64_t n, KeyOf key_of) {
   using Key = std::decay_t<decltype(key_of(*items))>;
-  const auto less = [&](const Item& a, const Item& b) { return key_of(a) < key_of(b); };
-  if (n < LEAST_KEYS_FOR_DIGITS) return std::sort(items, items + n, less);
   Key least = 0;
   int rest = 0;
   if constexpr (sizeof(Key) * 8 > SORT_BITS) {
@@ -73,7 +82,16 @@ void sort_keys(Item* items, Item* other, int64_t n, KeyOf key_of = {}) {
     std::swap(from, to);
   }
   if (from != items) std::copy_n(from, n, items);
-  if (rest > 0) sort_within_digits(items, n, key_of, least, rest);
+  if constexpr (sizeof(Key) * 8 > SORT_BITS)
+    if (rest > 0) sort_within_digits(items, n, key_of, least, rest);
+}
+
+template <class Item, class KeyOf = ItselfAsKey>
+void sort_keys(Item* items, Item* other, int64_t n, KeyOf key_of = {}) {
+  if (n < LEAST_KEYS_FOR_DIGITS)
+    std::sort(items, items + n, LessByKey<KeyOf>{key_of});
+  else
+    sort_by_digits(items, other, n, key_of);
 }
 
 }  // namespace bitgrove

@@ -10,7 +10,7 @@ namespace bitgrove {
 namespace {
 
 template <double (*Function)(double)>
-void apply(Vector<const double> x, Vector<double> out, int n_threads, int simd) {
+void apply(const Vector<const double>& x, const Vector<double>& out, int n_threads, int simd) {
   require(x.shape(0) == out.shape(0), "x and out differ in length");
   const double* in = x.data();
   double* result = out.data();

@@ -40,7 +40,8 @@ bool take_bins(const Column& column, int64_t begin, int64_t n, int missing_bin, 
   return last <= missing_bin;
 }
 
-std::vector<Edges> padded_edges(Vector<const double> values, Vector<const int64_t> offset) {
+std::vector<Edges> padded_edges(const Vector<const double>& values,
+                                const Vector<const int64_t>& offset) {
   std::vector<Edges> result;
   result.reserve(offset.shape(0) - 1);
   for (size_t f = 0; f + 1 < offset.shape(0); ++f) {
@@ -55,9 +56,9 @@ std::vector<Edges> padded_edges(Vector<const double> values, Vector<const int64_
 
 // Fills the rows [first_row, first_row + n_rows) of the columns; any_missing[f] is set where
 // feature f has a NaN, or the missing bin.
-void bin_columns(const nb::list& columns, Vector<const double> edge_values,
-                 Vector<const int64_t> edge_offset, Matrix<uint8_t> bin_columns,
-                 Vector<uint8_t> any_missing, int64_t n_rows, int n_threads, int simd,
+void bin_columns(const nb::list& columns, const Vector<const double>& edge_values,
+                 const Vector<const int64_t>& edge_offset, const Matrix<uint8_t>& bin_columns,
+                 const Vector<uint8_t>& any_missing, int64_t n_rows, int n_threads, int simd,
                  int64_t first_row) {
   const std::vector<Column> sources = columns_of(columns, n_rows);
   const std::vector<Edges> edges = padded_edges(edge_values, edge_offset);

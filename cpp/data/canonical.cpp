@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "bindings/rooms.h"
@@ -134,7 +135,8 @@ class CanonicalRows {
   }
 
   // Writes the columns [begin, end) of the rows [first, first + n); returns the number of bytes.
-  int64_t write(int64_t first, int64_t n, int64_t begin, int64_t end, Vector<uint8_t> out) const {
+  int64_t write(int64_t first, int64_t n, int64_t begin, int64_t end,
+                const Vector<uint8_t>& out) const {
     require(first >= 0 && n >= 0 && first + n <= n_rows_ && n <= MOST_ROWS, "rows out of range");
     require(begin >= 0 && begin <= end && end <= static_cast<int64_t>(columns_.size()),
             "columns out of range");
@@ -190,11 +192,13 @@ void read_block(const SparseTable& table, int64_t first, int64_t n, BlockRoom& r
   const auto n_stored = static_cast<int64_t>(room.stored.size());
   room.other.resize(room.stored.size());
   if (n_stored < LEAST_KEYS_FOR_DIGITS)
-    return sort_keys(room.stored.data(), room.other.data(), n_stored,
-                     [](const StoredValue& v) { return uint64_t{v.column} << 16 | v.place; });
+    return std::sort(room.stored.begin(), room.stored.end(),
+                     [](const StoredValue& a, const StoredValue& b) {
+                       return std::pair(a.column, a.place) < std::pair(b.column, b.place);
+                     });
   // They are in the order of rows already, which sorting by digits keeps.
-  sort_keys(room.stored.data(), room.other.data(), n_stored,
-            [](const StoredValue& v) { return v.column; });
+  sort_by_digits(room.stored.data(), room.other.data(), n_stored,
+                 [](const StoredValue& v) { return v.column; });
 }
 
 uint8_t* write_stored(const StoredValue* begin, const StoredValue* end, int64_t n, BlockRoom& room,

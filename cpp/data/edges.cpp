@@ -160,7 +160,7 @@ void find_edges_of(const std::vector<Column>& columns, SampleRows rows, int32_t 
 }
 
 // (edges of each feature, one row each; how many of a row are edges).
-nb::tuple find_edges(const nb::list& columns, int64_t n_rows, Optional<const int32_t> rows,
+nb::tuple find_edges(const nb::list& columns, int64_t n_rows, const Optional<const int32_t>& rows,
                      int32_t max_bin, int n_threads) {
   require(max_bin >= 2 && max_bin < BINS_PER_FEATURE, "max_bin is not from 2 to 255");
   const std::vector<Column> sources = columns_of(columns, n_rows);

@@ -152,14 +152,14 @@ ColumnView view(const TileLayout& layout, const Matrix<const uint8_t>& columns, 
   return {columns.data(), static_cast<int64_t>(columns.shape(1)), n_rows};
 }
 
-void join_columns(TileLayout& layout, Matrix<const uint8_t> columns, int64_t n_rows) {
+void join_columns(TileLayout& layout, const Matrix<const uint8_t>& columns, int64_t n_rows) {
   const ColumnView rows = view(layout, columns, n_rows);
   nb::gil_scoped_release release;
   layout.join_columns(rows);
 }
 
-void lay_tiles(const TileLayout& layout, Matrix<const uint8_t> columns, int64_t n_rows,
-               Vector<uint8_t> tiles, int n_threads) {
+void lay_tiles(const TileLayout& layout, const Matrix<const uint8_t>& columns, int64_t n_rows,
+               const Vector<uint8_t>& tiles, int n_threads) {
   const ColumnView rows = view(layout, columns, n_rows);
   require(static_cast<int64_t>(tiles.shape(0)) >= layout.n_bytes(n_rows), "tiles too small");
   uint8_t* data = tiles.data();
@@ -239,7 +239,8 @@ void init_tile_layout(nb::module_& m) {
   nb::class_<TileLayout>(m, "TileLayout")
       .def(
           "__init__",
-          [](TileLayout* self, Vector<const int64_t> bin_offset, Optional<const int64_t> features) {
+          [](TileLayout* self, const Vector<const int64_t>& bin_offset,
+             const Optional<const int64_t>& features) {
             require(bin_offset.shape(0) > 1, "a layout needs features");
             std::vector<int64_t> in_tiles(bin_offset.shape(0) - 1);
             std::iota(in_tiles.begin(), in_tiles.end(), 0);

@@ -102,10 +102,10 @@ int32_t depth_of(const Forest& forest) {
 
 // values: (n_rows, n_outputs * (n_players + 1)), zeros before; the last of each output stays.
 template <class Real>
-void interventional_values(const Forest& forest, int64_t n_trees, Vector<const int32_t> player_of,
-                           int64_t n_players, Matrix<const Real> rows,
-                           Matrix<const Real> background, int64_t n_outputs, Matrix<double> values,
-                           int n_threads) {
+void interventional_values(const Forest& forest, int64_t n_trees,
+                           const Vector<const int32_t>& player_of, int64_t n_players,
+                           const Matrix<const Real>& rows, const Matrix<const Real>& background,
+                           int64_t n_outputs, const Matrix<double>& values, int n_threads) {
   const int64_t n_rows = rows.shape(0), n_background = background.shape(0),
                 n_columns = forest.n_features, width = n_outputs * (n_players + 1);
   require(n_trees >= 0 && n_trees <= forest.n_trees(), "tree count out of range");

@@ -182,8 +182,8 @@ using Explain = void (*)(const ShapForest& forest, int64_t n_trees, const Rows& 
                          int64_t n_outputs, double* out);
 
 template <class Real>
-void for_each_block(const ShapForest& forest, int64_t n_trees, Matrix<const Real> rows,
-                    int64_t n_outputs, Matrix<double> out, int64_t out_width, int n_threads,
+void for_each_block(const ShapForest& forest, int64_t n_trees, const Matrix<const Real>& rows,
+                    int64_t n_outputs, const Matrix<double>& out, int64_t out_width, int n_threads,
                     Explain explain) {
   require(n_trees >= 0 && n_trees <= static_cast<int64_t>(forest.trees.size()),
           "tree count out of range");
@@ -203,15 +203,15 @@ void for_each_block(const ShapForest& forest, int64_t n_trees, Matrix<const Real
 }
 
 template <class Real>
-void shap_values(const ShapForest& forest, int64_t n_trees, Matrix<const Real> rows,
-                 int64_t n_outputs, Matrix<double> out, int n_threads) {
+void shap_values(const ShapForest& forest, int64_t n_trees, const Matrix<const Real>& rows,
+                 int64_t n_outputs, const Matrix<double>& out, int n_threads) {
   for_each_block(forest, n_trees, rows, n_outputs, out, forest.n_players + 1, n_threads,
                  explain_block);
 }
 
 template <class Real>
-void shap_interactions(const ShapForest& forest, int64_t n_trees, Matrix<const Real> rows,
-                       int64_t n_outputs, Matrix<double> out, int n_threads) {
+void shap_interactions(const ShapForest& forest, int64_t n_trees, const Matrix<const Real>& rows,
+                       int64_t n_outputs, const Matrix<double>& out, int n_threads) {
   const int64_t width = forest.n_players + 1;
   for_each_block(forest, n_trees, rows, n_outputs, out, width * width, n_threads, interact_block);
 }

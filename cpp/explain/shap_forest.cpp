@@ -185,8 +185,8 @@ class StepMaker {
   std::vector<int32_t> edge_of_step_;
 };
 
-ShapForest make_shap_forest(const Forest& forest, Vector<const double> leaf_cover,
-                            Vector<const int32_t> player_of, int64_t n_players) {
+ShapForest make_shap_forest(const Forest& forest, const Vector<const double>& leaf_cover,
+                            const Vector<const int32_t>& player_of, int64_t n_players) {
   require(leaf_cover.shape(0) == forest.leaf_value.size(), "one cover per leaf");
   require(static_cast<int64_t>(player_of.shape(0)) == forest.n_features && n_players >= 0,
           "one player per column");

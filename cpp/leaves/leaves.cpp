@@ -14,6 +14,7 @@
 #include "common/parallel.h"
 #include "gain.h"
 #include "math.h"
+#include "objectives/labels.h"
 
 namespace bitgrove {
 namespace {
@@ -24,7 +25,7 @@ constexpr int64_t SUM_TASKS_PER_THREAD = 4, PIECE = 256;
 constexpr int64_t N_DIGITS = 256;
 
 // leaf_of: per row the number of its leaf in one, two or four bytes; n_leaves for a row in none.
-using LeafNumbers = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using LeafNumbers = GivenArray<nb::ndim<1>>;
 
 template <class Visit>
 void visit_leaves(const LeafNumbers& leaf_of, Visit&& visit) {
@@ -78,8 +79,9 @@ const int32_t* ascending_until(const int32_t* begin, const int32_t* end, Simd si
 }
 
 // The rows of a leaf are two runs (partition.cpp), or any number of them.
-std::vector<Run> ascending_runs(Vector<const int32_t> rows, Vector<const int64_t> begins,
-                                Vector<const int64_t> ends, Simd simd) {
+std::vector<Run> ascending_runs(const Vector<const int32_t>& rows,
+                                const Vector<const int64_t>& begins,
+                                const Vector<const int64_t>& ends, Simd simd) {
   require(begins.shape(0) == ends.shape(0), "begins and ends differ in length");
   std::vector<Run> runs;
   for (size_t leaf = 0; leaf < begins.shape(0); ++leaf) {
@@ -115,8 +117,9 @@ void locate_rows(std::vector<Run> runs, int64_t begin, int64_t end, Leaf* leaf_o
 
 // From row lists to row order: one scattered byte per row here, and everything after it is read in
 // order.
-void locate_leaves(Vector<const int32_t> rows, Vector<const int64_t> begins,
-                   Vector<const int64_t> ends, LeafNumbers leaf_of, int n_threads, int simd) {
+void locate_leaves(const Vector<const int32_t>& rows, const Vector<const int64_t>& begins,
+                   const Vector<const int64_t>& ends, const LeafNumbers& leaf_of, int n_threads,
+                   int simd) {
   const int64_t n_rows = leaf_of.shape(0), n_leaves = begins.shape(0);
   require(
       static_cast<int64_t>(rows.shape(0)) <= n_rows && n_leaves >> (8 * leaf_of.itemsize()) == 0,
@@ -187,9 +190,9 @@ BG_FN void add_rows(const GradientUnits& rows, const Leaf* leaf_of, int64_t begi
   }
 }
 
-RecordArray leaf_sums(LeafNumbers leaf_of, int64_t n_leaves, Vector<const float> grad,
-                      Optional<const float> hess, double grad_unit, double hess_unit, int n_threads,
-                      int simd) {
+RecordArray leaf_sums(const LeafNumbers& leaf_of, int64_t n_leaves, const Vector<const float>& grad,
+                      const Optional<const float>& hess, double grad_unit, double hess_unit,
+                      int n_threads, int simd) {
   const int64_t n_rows = grad.shape(0);
   require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows &&
               (!hess || hess->shape(0) == grad.shape(0)),
@@ -228,24 +231,30 @@ nb::tuple leaf_values(const Records<GradientSums>& sums, double grad_unit, doubl
   return nb::make_tuple(to_records(values), to_records(hessians));
 }
 
-void residual_keys(Vector<const double> scores, Vector<const double> label, Vector<uint32_t> keys,
-                   int n_threads, int simd) {
+void residual_keys(const Vector<const double>& scores, const LabelArray& label,
+                   const Vector<uint32_t>& keys, int n_threads, int simd_level) {
   const int64_t n_rows = scores.shape(0);
   require(label.shape(0) == scores.shape(0) && keys.shape(0) == scores.shape(0),
           "scores, label and keys differ in length");
-  const double *score = scores.data(), *wanted = label.data();
-  uint32_t* key = keys.data();
+  const Labels labels(label);
+  const auto simd = static_cast<Simd>(simd_level);
   nb::gil_scoped_release release;
   parallel_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
-    with_simd(static_cast<Simd>(simd), [&] {
-      for (int64_t i = begin; i < end; ++i) key[i] = ordered_key(wanted[i] - score[i]);
-    });
+    double room[PIECE];
+    for (int64_t first = begin; first < end; first += PIECE) {
+      const int64_t n = std::min(PIECE, end - first);
+      const double *score = scores.data() + first, *wanted = labels.read(first, n, room, simd);
+      uint32_t* key = keys.data() + first;
+      with_simd(simd, [=] {
+        for (int64_t i = 0; i < n; ++i) key[i] = ordered_key(wanted[i] - score[i]);
+      });
+    }
   });
 }
 
-void leaf_digits(LeafNumbers leaf_of, int64_t n_leaves, Vector<const uint32_t> keys,
-                 Optional<const int64_t> weights, Vector<const uint32_t> prefixes, int shift,
-                 Matrix<int64_t> counts, int n_threads) {
+void leaf_digits(const LeafNumbers& leaf_of, int64_t n_leaves, const Vector<const uint32_t>& keys,
+                 const Optional<const int64_t>& weights, const Vector<const uint32_t>& prefixes,
+                 int shift, const Matrix<int64_t>& counts, int n_threads) {
   const int64_t n_rows = keys.shape(0);
   require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows &&
               (!weights || weights->shape(0) == keys.shape(0)),
@@ -276,8 +285,8 @@ void leaf_digits(LeafNumbers leaf_of, int64_t n_leaves, Vector<const uint32_t> k
   });
 }
 
-void next_keys(LeafNumbers leaf_of, int64_t n_leaves, Vector<const uint32_t> keys,
-               Vector<const uint32_t> lower, Vector<uint32_t> found, int n_threads) {
+void next_keys(const LeafNumbers& leaf_of, int64_t n_leaves, const Vector<const uint32_t>& keys,
+               const Vector<const uint32_t>& lower, const Vector<uint32_t>& found, int n_threads) {
   const int64_t n_rows = keys.shape(0);
   require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows, "leaf_of and keys differ in length");
   require(static_cast<int64_t>(lower.shape(0)) == n_leaves && lower.shape(0) == found.shape(0),
@@ -305,8 +314,8 @@ void next_keys(LeafNumbers leaf_of, int64_t n_leaves, Vector<const uint32_t> key
   });
 }
 
-void add_leaf_values(Vector<double> scores, LeafNumbers leaf_of, int64_t n_leaves,
-                     Vector<const double> values, int n_threads, int simd) {
+void add_leaf_values(const Vector<double>& scores, const LeafNumbers& leaf_of, int64_t n_leaves,
+                     const Vector<const double>& values, int n_threads, int simd) {
   const int64_t n_rows = scores.shape(0);
   require(static_cast<int64_t>(values.shape(0)) == n_leaves, "one value per leaf is needed");
   require(static_cast<int64_t>(leaf_of.shape(0)) == n_rows, "scores and leaf_of differ in length");

@@ -148,10 +148,10 @@ void check_places(const BinnedRows& rows, const BinnedTree& tree, int64_t n_feat
   }
 }
 
-void add_tree(Vector<double> scores, Matrix<const uint8_t> columns,
-              const Records<BinnedSplit>& splits, Matrix<const uint64_t> left_bins,
-              Vector<const double> values, Optional<const int32_t> listed,
-              Vector<const int32_t> column_of, const SparseBins* sparse, int n_threads) {
+void add_tree(const Vector<double>& scores, const Matrix<const uint8_t>& columns,
+              const Records<BinnedSplit>& splits, const Matrix<const uint64_t>& left_bins,
+              const Vector<const double>& values, const Optional<const int32_t>& listed,
+              const Vector<const int32_t>& column_of, const SparseBins* sparse, int n_threads) {
   const int64_t n_rows = scores.shape(0), column_stride = columns.shape(1);
   const auto n_columns = static_cast<int64_t>(columns.shape(0));
   require(column_stride >= n_rows && values.shape(0) == splits.items.size() + 1, "bad sizes");

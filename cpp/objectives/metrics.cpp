@@ -68,23 +68,41 @@ uint64_t weigh_terms(const double* weight, int64_t n, double* terms, Simd simd) 
   return top;
 }
 
-// plain: null where rows have several outputs.
-uint64_t judge_rows(const TermCall& call, PlainTerms plain, RowTerms of_rows, int64_t begin,
-                    int64_t end) {
+// The mean of the outputs' terms of n rows, added in their order: MeanOfOutputs of metrics.h,
+// output by output.
+void mean_terms(const TermCall& call, PlainTerms plain, int64_t begin, int64_t n, double* out) {
   alignas(64) double terms[TERM_ROWS], prediction[TERM_ROWS], label[TERM_ROWS];
+  const auto [first, last] = std::pair(call.rows.first, call.rows.last);
+  for (int64_t k = first; k < last; ++k) {
+    for (int64_t i = 0; i < TERM_ROWS; ++i) {
+      const JudgedRow row = call.rows[begin + std::min(i, n - 1)];  // the last fills what is left
+      prediction[i] = row.prediction[k];
+      label[i] = row.label[k * row.label_step];
+    }
+    plain(prediction, label, call.rows.setting[k], terms, call.simd);
+    for (int64_t i = 0; i < n; ++i) out[i] = k == first ? terms[i] : out[i] + terms[i];
+  }
+  for (int64_t i = 0; i < n; ++i) out[i] = out[i] / static_cast<double>(last - first);
+}
+
+struct NamedTerm {
+  const char* name;
+  PlainTerms plain;  // of one output; null: a term is one of all outputs
+  RowTerms of_rows;
+};
+
+uint64_t judge_rows(const TermCall& call, const NamedTerm& term, int64_t begin, int64_t end) {
+  alignas(64) double terms[TERM_ROWS];
   uint64_t top = 0;
   for (int64_t first = begin; first < end; first += TERM_ROWS) {
     const int64_t n = std::min(TERM_ROWS, end - first);
-    const double *from = call.rows.prediction + first, *truth = call.rows.label + first;
-    if (plain && n < TERM_ROWS) {  // the last row fills what is left
-      std::fill(std::copy_n(from, n, prediction), prediction + TERM_ROWS, from[n - 1]);
-      std::fill(std::copy_n(truth, n, label), label + TERM_ROWS, truth[n - 1]);
-      from = prediction, truth = label;
-    }
-    if (plain)
-      plain(from, truth, call.rows.setting[0], terms, call.simd);
+    const JudgedRows& rows = call.rows;
+    if (!term.plain)
+      term.of_rows(rows, first, n, terms);
+    else if (rows.n_outputs == 1 && n == TERM_ROWS)
+      term.plain(rows.prediction + first, rows.label + first, rows.setting[0], terms, call.simd);
     else
-      of_rows(call.rows, first, n, terms);
+      mean_terms(call, term.plain, first, n, terms);
     const double* weight = call.weight ? call.weight + first : nullptr;
     top = std::max(top, weigh_terms(weight, n, terms, call.simd));
     std::copy_n(terms, n, call.out + first);
@@ -92,13 +110,7 @@ uint64_t judge_rows(const TermCall& call, PlainTerms plain, RowTerms of_rows, in
   return top;
 }
 
-struct NamedTerm {
-  const char* name;
-  PlainTerms plain;  // null: rows have several outputs in any case
-  RowTerms of_rows;
-};
-
-#define OUTPUT_TERM(NAME, TERM) {#NAME, &plain_terms<TERM>, &row_terms<MeanOfOutputs<TERM>>},
+#define OUTPUT_TERM(NAME, TERM) {#NAME, &plain_terms<TERM>, nullptr},
 #define ROW_TERM(NAME, TERM) {#NAME, nullptr, &row_terms<TERM>},
 constexpr NamedTerm TERMS[] = {BG_OUTPUT_TERMS(OUTPUT_TERM) BG_ROW_TERMS(ROW_TERM)};
 
@@ -122,10 +134,10 @@ JudgedRows judged_rows(const Matrix<const double>& prediction, const Matrix<cons
           n_labels,          outputs.first, outputs.second};
 }
 
-double metric_terms(const char* kernel, Matrix<const double> prediction, Matrix<const double> label,
-                    Optional<const double> weight, Vector<const double> setting,
-                    std::pair<int64_t, int64_t> outputs, Vector<double> out, int n_threads,
-                    int simd) {
+double metric_terms(const char* kernel, const Matrix<const double>& prediction,
+                    const Matrix<const double>& label, const Optional<const double>& weight,
+                    const Vector<const double>& setting, std::pair<int64_t, int64_t> outputs,
+                    const Vector<double>& out, int n_threads, int simd) {
   const auto rows = judged_rows(prediction, label, setting.data(), outputs);
   require(setting.shape(0) == prediction.shape(1), "one setting for each output");
   const size_t n_rows = prediction.shape(0);
@@ -135,16 +147,16 @@ double metric_terms(const char* kernel, Matrix<const double> prediction, Matrix<
   const TermCall call{rows,       weight ? weight->data() : nullptr,
                       out.data(), static_cast<int64_t>(n_rows),
                       n_threads,  static_cast<Simd>(simd)};
-  const PlainTerms plain = rows.n_outputs == 1 ? term.plain : nullptr;
   std::atomic<uint64_t> top{0};
   nb::gil_scoped_release release;
   parallel_rows(call.n_rows, call.n_threads, [&](int64_t begin, int64_t end) {
-    raise_top(top, judge_rows(call, plain, term.of_rows, begin, end));
+    raise_top(top, judge_rows(call, term, begin, end));
   });
   return double_of_bits(static_cast<int64_t>(top.load()));
 }
 
-int64_t sum_in_units(Vector<const double> values, int64_t exponent, int n_threads, int simd) {
+int64_t sum_in_units(const Vector<const double>& values, int64_t exponent, int n_threads,
+                     int simd) {
   require(exponent >= -2000 && exponent <= 2000, "no such unit");
   const double* data = values.data();
   const Unit unit(exponent);
@@ -163,9 +175,9 @@ int64_t sum_in_units(Vector<const double> values, int64_t exponent, int n_thread
 }
 
 // How much weight has each pair (true class, predicted class).
-void cell_sums(Matrix<const double> prediction, Matrix<const double> label,
-               Vector<const int64_t> whole, std::pair<int64_t, int64_t> outputs,
-               Vector<int64_t> sums, int n_threads) {
+void cell_sums(const Matrix<const double>& prediction, const Matrix<const double>& label,
+               const Vector<const int64_t>& whole, std::pair<int64_t, int64_t> outputs,
+               const Vector<int64_t>& sums, int n_threads) {
   const auto rows = judged_rows(prediction, label, nullptr, outputs);
   require(whole.shape(0) == label.shape(0), "whole differs in length");
   const auto n_cells = static_cast<int64_t>(sums.shape(0));
@@ -192,20 +204,24 @@ struct QueryCall {
   int n_threads;
 };
 
+// The rows of the first ranks; equal scores stay in the order of rows.
+const int32_t* rank_rows(const double* score, int64_t n_rows, int64_t n_ranks) {
+  thread_local std::vector<int32_t> order;
+  order.resize(n_rows);
+  std::iota(order.begin(), order.end(), 0);
+  std::partial_sort(order.begin(), order.begin() + n_ranks, order.end(), [=](int32_t a, int32_t b) {
+    return score[a] > score[b] || (score[a] == score[b] && a < b);
+  });
+  return order.data();
+}
+
 template <class Value>
 void query_values(const QueryCall& call) {
   parallel_tasks(call.n_queries, call.n_threads, [&](int64_t query) {
-    thread_local std::vector<int32_t> order;
     const int64_t begin = call.offset[query], n_rows = call.offset[query + 1] - begin;
     const int64_t n_ranks = std::min(call.k, n_rows);
-    const double *score = call.prediction + begin, *relevance = call.relevance + begin;
-    order.resize(n_rows);
-    std::iota(order.begin(), order.end(), 0);
-    // Equal scores stay in the order of rows.
-    std::partial_sort(order.begin(), order.begin() + n_ranks, order.end(),
-                      [=](int32_t a, int32_t b) {
-                        return score[a] > score[b] || (score[a] == score[b] && a < b);
-                      });
+    const double* relevance = call.relevance + begin;
+    const int32_t* order = rank_rows(call.prediction + begin, n_rows, n_ranks);
     Value value;
     for (int64_t rank = 0; rank < n_ranks; ++rank)
       value.add(rank, relevance[order[rank]], call.discount);
@@ -221,10 +237,10 @@ struct NamedValue {
 #define QUERY_VALUE(NAME, VALUE) {#NAME, &query_values<VALUE>},
 constexpr NamedValue VALUES[] = {BG_QUERY_VALUES(QUERY_VALUE)};
 
-void metric_of_queries(const char* kernel, Vector<const double> prediction,
-                       Vector<const double> relevance, Vector<const int64_t> offset,
-                       Vector<const double> discount, Vector<const double> best, int64_t k,
-                       Vector<double> out, int n_threads) {
+void metric_of_queries(const char* kernel, const Vector<const double>& prediction,
+                       const Vector<const double>& relevance, const Vector<const int64_t>& offset,
+                       const Vector<const double>& discount, const Vector<const double>& best,
+                       int64_t k, const Vector<double>& out, int n_threads) {
   const auto n_queries = static_cast<int64_t>(best.shape(0));
   const auto n_rows = static_cast<int64_t>(prediction.shape(0));
   require(static_cast<int64_t>(offset.shape(0)) == n_queries + 1 && offset(0) == 0 &&

@@ -2,7 +2,6 @@
 // the ROC and precision-recall curves. Weights are whole numbers whose sum is below 2^61.
 #include <cmath>
 #include <memory>
-#include <type_traits>
 #include <vector>
 
 #include "bindings/numpy_arrays.h"
@@ -25,29 +24,32 @@ struct Range {
   Weights total;
 };
 
-// Predictions, or their keys, with the whole weights of both classes.
-template <class Value>
+using Values = GivenArray<nb::ndim<1>, nb::ro>;  // predictions, or their keys
+
+// Values with the whole weights of both classes.
 struct Rows {
-  const Value* values;
+  const uint64_t* bits;
+  bool are_keys;
   const int64_t *positive, *negative;
   int64_t n;
 
-  Rows(const Vector<const Value>& v, const Vector<const int64_t>& p, const Vector<const int64_t>& m)
-      : values(v.data()), positive(p.data()), negative(m.data()), n(v.shape(0)) {
+  Rows(const Values& v, const Vector<const int64_t>& p, const Vector<const int64_t>& m)
+      : bits(static_cast<const uint64_t*>(v.data())),
+        are_keys(v.dtype() == nb::dtype<uint64_t>()),
+        positive(p.data()),
+        negative(m.data()),
+        n(v.shape(0)) {
+    require(are_keys || v.dtype() == nb::dtype<double>(), "values are float64 or uint64");
     require(p.shape(0) == v.shape(0) && m.shape(0) == v.shape(0), "weights differ in length");
   }
-  uint64_t key(int64_t i) const {
-    if constexpr (std::is_same_v<Value, double>)
-      return ordered_key64(values[i]);
-    else
-      return values[i];
+  uint64_t operator()(int64_t i) const {
+    return are_keys ? bits[i] : ordered_key64(double_of_bits(static_cast<int64_t>(bits[i])));
   }
 };
 
 // A step takes the place of a row that was read: its `key` is the weight of the positives, its
 // `row` that of the negatives.
-template <class Value>
-Range steps_of(KeyRow* sorted, int64_t n, const Rows<Value>& rows) {
+Range steps_of(KeyRow* sorted, int64_t n, const Rows& rows) {
   Range range{sorted, 0, {}};
   uint64_t last = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -63,17 +65,15 @@ Range steps_of(KeyRow* sorted, int64_t n, const Rows<Value>& rows) {
   return range;
 }
 
-template <class Value>
-nb::tuple order_steps(Vector<const Value> values, Vector<const int64_t> positive,
-                      Vector<const int64_t> negative, int n_threads) {
-  const Rows<Value> rows(values, positive, negative);
+nb::tuple order_steps(const Values& values, const Vector<const int64_t>& positive,
+                      const Vector<const int64_t>& negative, int n_threads) {
+  const Rows rows(values, positive, negative);
   std::vector<std::vector<uint64_t>> keys_of(ranges_for(rows.n));
   std::vector<Range> ranges(keys_of.size());
   std::unique_ptr<KeyRow[]> memory;
   {
     nb::gil_scoped_release release;
-    const auto key_of = [&](int64_t i) { return rows.key(i); };
-    memory = sort_by_key(rows.n, n_threads, key_of, [&](int64_t r, KeyRow* sorted, int64_t n) {
+    memory = sort_by_key(rows.n, n_threads, rows, [&](int64_t r, KeyRow* sorted, int64_t n) {
       for (int64_t i = 0; i < n; ++i)
         if (i == 0 || sorted[i].key != sorted[i - 1].key) keys_of[r].push_back(sorted[i].key);
       ranges[r] = steps_of(sorted, n, rows);
@@ -119,17 +119,16 @@ StepSums sums_of(const Range& range, int64_t negative_below, Weights above) {
 }
 
 // N_ORDER_SUMS numbers; the weights around the values are those of other ranks.
-template <class Value>
-void order_sums(Vector<const Value> values, Vector<const int64_t> positive,
-                Vector<const int64_t> negative, int64_t negative_below,
-                std::pair<int64_t, int64_t> above, Vector<int64_t> sums, int n_threads) {
+void order_sums(const Values& values, const Vector<const int64_t>& positive,
+                const Vector<const int64_t>& negative, int64_t negative_below,
+                std::pair<int64_t, int64_t> above, const Vector<int64_t>& sums, int n_threads) {
   require(sums.shape(0) == N_ORDER_SUMS, "sums has another length");
-  const Rows<Value> rows(values, positive, negative);
+  const Rows rows(values, positive, negative);
   nb::gil_scoped_release release;
   const int64_t n_ranges = ranges_for(rows.n);
   std::vector<Range> ranges(n_ranges);
   const auto memory = sort_by_key(
-      rows.n, n_threads, [&](int64_t i) { return rows.key(i); },
+      rows.n, n_threads, rows,
       [&](int64_t r, KeyRow* sorted, int64_t n) { ranges[r] = steps_of(sorted, n, rows); });
   std::vector<int64_t> below{negative_below};
   for (const Range& range : ranges) below.push_back(below.back() + range.total.negative);
@@ -154,24 +153,18 @@ void order_sums(Vector<const Value> values, Vector<const int64_t> positive,
   out[6] = total.precision;
 }
 
-template <class Value>
-void bind_order(nb::module_& m) {
-  m.def("order_steps", &order_steps<Value>, "values"_a, "positive"_a, "negative"_a, "n_threads"_a,
-        "(keys, positive, negative): weights of both classes at each distinct value, ascending. "
-        "values: predictions, or keys.");
-  m.def("order_sums", &order_sums<Value>, "values"_a, "positive"_a, "negative"_a,
-        "negative_below"_a, "above"_a, "sums"_a, "n_threads"_a,
-        "Writes the weights of both classes, four digits of the area and the precisions, given the "
-        "negatives below all values and the (positives, negatives) above them.");
-}
-
 }  // namespace
 
 void init_order(nb::module_& m) {
   m.attr("N_ORDER_SUMS") = N_ORDER_SUMS;
   m.attr("SORT_ROWS") = SORT_ROWS;
-  bind_order<double>(m);
-  bind_order<uint64_t>(m);
+  m.def("order_steps", &order_steps, "values"_a, "positive"_a, "negative"_a, "n_threads"_a,
+        "(keys, positive, negative): weights of both classes at each distinct value, ascending. "
+        "values: predictions, or keys.");
+  m.def("order_sums", &order_sums, "values"_a, "positive"_a, "negative"_a, "negative_below"_a,
+        "above"_a, "sums"_a, "n_threads"_a,
+        "Writes the weights of both classes, four digits of the area and the precisions, given the "
+        "negatives below all values and the (positives, negatives) above them.");
 }
 
 }  // namespace bitgrove

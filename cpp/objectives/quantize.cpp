@@ -16,7 +16,7 @@
 namespace bitgrove {
 namespace {
 
-using Packed1d = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Packed1d = GivenArray<nb::ndim<1>>;
 
 // RowTotals while several threads add to them.
 struct SharedTotals {
@@ -75,8 +75,8 @@ void quantize_rows(const float* grad, const float* hess, int64_t n, const Roundi
   });
 }
 
-RecordArray quantize(Vector<const float> grad, Optional<const float> hess, const Rounding& rounding,
-                     Packed1d out, int n_threads, int simd) {
+RecordArray quantize(const Vector<const float>& grad, const Optional<const float>& hess,
+                     const Rounding& rounding, const Packed1d& out, int n_threads, int simd) {
   const int64_t n = grad.shape(0);
   require(static_cast<int64_t>(out.shape(0)) == n, "grad and out differ in length");
   require(!hess || static_cast<int64_t>(hess->shape(0)) == n, "grad and hess differ in length");
@@ -120,7 +120,8 @@ GradientSums sum_rows(const void* data, int64_t n_rows, const int32_t* rows, int
   return {grad, hess};
 }
 
-RecordArray row_sums(Packed1d packed_rows, Vector<const int32_t> rows, int n_threads, int simd) {
+RecordArray row_sums(const Packed1d& packed_rows, const Vector<const int32_t>& rows, int n_threads,
+                     int simd) {
   GradientSums sums;
   {
     nb::gil_scoped_release release;

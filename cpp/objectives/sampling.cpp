@@ -13,7 +13,7 @@ namespace bitgrove {
 namespace {
 
 // 0, 1, 2, ...
-void list_rows(Vector<int32_t> rows, int n_threads) {
+void list_rows(const Vector<int32_t>& rows, int n_threads) {
   int32_t* out = rows.data();
   nb::gil_scoped_release release;
   parallel_rows(rows.shape(0), n_threads, [&](int64_t begin, int64_t end) {
@@ -22,8 +22,8 @@ void list_rows(Vector<int32_t> rows, int n_threads) {
 }
 
 // The rows that are drawn, ascending: sampling without any stream of numbers.
-int64_t select_rows(uint64_t key, uint64_t first_row, uint64_t limit, Vector<int32_t> rows,
-                    Optional<const uint64_t> ids, Optional<const uint64_t> limits) {
+int64_t select_rows(uint64_t key, uint64_t first_row, uint64_t limit, const Vector<int32_t>& rows,
+                    const Optional<const uint64_t>& ids, const Optional<const uint64_t>& limits) {
   int32_t* out = rows.data();
   const int64_t n = rows.shape(0);
   for (const auto& each : {ids, limits})
@@ -42,8 +42,8 @@ int64_t select_rows(uint64_t key, uint64_t first_row, uint64_t limit, Vector<int
 double hess_at(const float* hess, int64_t i) { return hess ? static_cast<double>(hess[i]) : 1.0; }
 
 // How many sizes fall into each bucket of magnitudes.
-void count_importance(Vector<const float> grad, Optional<const float> hess, double hess_share,
-                      Vector<int64_t> counts, int n_threads) {
+void count_importance(const Vector<const float>& grad, const Optional<const float>& hess,
+                      double hess_share, const Vector<int64_t>& counts, int n_threads) {
   const int64_t n = grad.shape(0);
   require(counts.shape(0) == MAGNITUDE_BUCKETS, "counts must have an entry for each bucket");
   require(!hess || static_cast<int64_t>(hess->shape(0)) == n, "grad and hess differ in length");
@@ -60,8 +60,9 @@ void count_importance(Vector<const float> grad, Optional<const float> hess, doub
   });
 }
 
-void keep_rows(Vector<const float> grad, Optional<const float> hess, const KeepRule& rule,
-               Vector<float> out_grad, Vector<float> out_hess, int n_threads) {
+void keep_rows(const Vector<const float>& grad, const Optional<const float>& hess,
+               const KeepRule& rule, const Vector<float>& out_grad, const Vector<float>& out_hess,
+               int n_threads) {
   const int64_t n = grad.shape(0);
   require(!hess || static_cast<int64_t>(hess->shape(0)) == n, "grad and hess differ in length");
   for (const auto& out : {out_grad, out_hess})
@@ -79,7 +80,8 @@ void keep_rows(Vector<const float> grad, Optional<const float> hess, const KeepR
   });
 }
 
-RecordArray magnitudes(Vector<const float> grad, Vector<const float> hess, int n_threads) {
+RecordArray magnitudes(const Vector<const float>& grad, const Vector<const float>& hess,
+                       int n_threads) {
   const int64_t n = grad.shape(0);
   require(static_cast<int64_t>(hess.shape(0)) == n, "grad and hess differ in length");
   std::vector<Magnitudes> all(1);

@@ -65,11 +65,12 @@ void append_tree(Forest& forest, const TreeView& tree) {
   forest.node_offset.push_back(at + n_nodes);
 }
 
-Forest make_forest(Vector<const int64_t> split_offset, Vector<const int64_t> leaf_offset,
-                   Vector<const int32_t> feature, Vector<const double> threshold,
-                   Vector<const uint8_t> default_left, Matrix<const uint64_t> left_bins,
-                   Vector<const int32_t> left, Vector<const int32_t> right,
-                   Vector<const double> leaf_value, int64_t n_features, int simd) {
+Forest make_forest(const Vector<const int64_t>& split_offset,
+                   const Vector<const int64_t>& leaf_offset, const Vector<const int32_t>& feature,
+                   const Vector<const double>& threshold, const Vector<const uint8_t>& default_left,
+                   const Matrix<const uint64_t>& left_bins, const Vector<const int32_t>& left,
+                   const Vector<const int32_t>& right, const Vector<const double>& leaf_value,
+                   int64_t n_features, int simd) {
   require(n_features >= 0 && n_features <= static_cast<int64_t>(FEATURE_BITS),
           "the number of features is out of range");
   require(split_offset.shape(0) > 0 && leaf_offset.shape(0) == split_offset.shape(0),

@@ -35,8 +35,8 @@ void for_each_leaf(const Work<Real>& work, int n_threads, Visit visit) {
 
 // scores (n_rows, n_outputs) already hold the base score; tree t belongs to output t % n_outputs.
 template <class Real>
-void predict_scores(const Forest& forest, int64_t n_trees, Matrix<const Real> rows,
-                    Matrix<double> scores, int n_threads) {
+void predict_scores(const Forest& forest, int64_t n_trees, const Matrix<const Real>& rows,
+                    const Matrix<double>& scores, int n_threads) {
   require(n_trees >= 0 && n_trees <= forest.n_trees(), "tree count out of range");
   require(rows.shape(0) == scores.shape(0) && scores.shape(1) > 0 &&
               static_cast<int64_t>(rows.shape(1)) == forest.n_features,
@@ -52,8 +52,8 @@ void predict_scores(const Forest& forest, int64_t n_trees, Matrix<const Real> ro
 }
 
 template <class Real>
-void predict_leaves(const Forest& forest, Matrix<const Real> rows, Matrix<int32_t> leaves,
-                    int n_threads) {
+void predict_leaves(const Forest& forest, const Matrix<const Real>& rows,
+                    const Matrix<int32_t>& leaves, int n_threads) {
   const int64_t n_trees = forest.n_trees();
   require(rows.shape(0) == leaves.shape(0) && static_cast<int64_t>(leaves.shape(1)) == n_trees &&
               static_cast<int64_t>(rows.shape(1)) == forest.n_features,

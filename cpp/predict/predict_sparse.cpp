@@ -79,7 +79,7 @@ void for_each_leaf(const Forest& forest, int64_t n_trees, const SparseTable& tab
 
 // As predict_scores of dense rows.
 void predict_scores(const Forest& forest, int64_t n_trees, const SparseTable& rows,
-                    Matrix<double> scores, int n_threads) {
+                    const Matrix<double>& scores, int n_threads) {
   require(n_trees >= 0 && n_trees <= forest.n_trees(), "tree count out of range");
   require(static_cast<int64_t>(scores.shape(0)) == rows.n_rows(), "rows have the wrong shape");
   const int64_t n_outputs = scores.shape(1);
@@ -90,7 +90,7 @@ void predict_scores(const Forest& forest, int64_t n_trees, const SparseTable& ro
   });
 }
 
-void predict_leaves(const Forest& forest, const SparseTable& rows, Matrix<int32_t> leaves,
+void predict_leaves(const Forest& forest, const SparseTable& rows, const Matrix<int32_t>& leaves,
                     int n_threads) {
   const int64_t n_trees = forest.n_trees();
   require(static_cast<int64_t>(leaves.shape(0)) == rows.n_rows() &&

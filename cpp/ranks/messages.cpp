@@ -141,7 +141,7 @@ std::vector<int64_t> lay_out(MessagePlan& plan, int64_t n_messages, std::vector<
 
 // Returns the bytes of all messages, one after another, and where each ends; one without parts has
 // no bytes.
-nb::tuple pack_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
+nb::tuple pack_messages(const Matrix<uint8_t>& pool, const Records<HistogramPart>& parts,
                         int64_t n_messages, int n_threads, int simd) {
   MessagePlan plan = plan_messages(pool, parts.items, n_messages);
   std::vector<uint8_t> bytes;
@@ -196,7 +196,7 @@ std::vector<const uint8_t*> find_steps(const Message& message, size_t n_steps) {
 }
 
 // parts: all that are in the messages; those of [first, last) are added.
-void add_messages(Matrix<uint8_t> pool, const Records<HistogramPart>& parts,
+void add_messages(const Matrix<uint8_t>& pool, const Records<HistogramPart>& parts,
                   std::pair<size_t, size_t> added, const nb::list& given, int n_threads, int simd) {
   const size_t first = added.first, last = added.second;
   const std::vector<Message> messages = messages_of(given);

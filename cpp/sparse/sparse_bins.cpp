@@ -219,10 +219,10 @@ int64_t SparseBins::n_bytes() const {
 
 namespace {
 
-void make_bins(SparseBins* self, const SparseTable& table, Vector<const int32_t> feature_of,
-               Vector<const int32_t> column_of, Vector<const double> edge_values,
-               Vector<const int64_t> edge_offset, Matrix<uint8_t> dense,
-               Vector<const uint8_t> has_missing, int n_threads) {
+void make_bins(SparseBins* self, const SparseTable& table, const Vector<const int32_t>& feature_of,
+               const Vector<const int32_t>& column_of, const Vector<const double>& edge_values,
+               const Vector<const int64_t>& edge_offset, const Matrix<uint8_t>& dense,
+               const Vector<const uint8_t>& has_missing, int n_threads) {
   const auto n_features = static_cast<int64_t>(column_of.shape(0));
   require(static_cast<int64_t>(feature_of.shape(0)) == table.n_columns() &&
               static_cast<int64_t>(edge_offset.shape(0)) == n_features + 1 &&
@@ -258,7 +258,7 @@ void init_sparse_bins(nb::module_& m) {
            "edge_offset"_a, "dense"_a, "has_missing"_a, "n_threads"_a)
       .def(
           "prepare",
-          [](SparseBins& self, Vector<const int64_t> bin_offset, int n_threads) {
+          [](SparseBins& self, const Vector<const int64_t>& bin_offset, int n_threads) {
             nb::gil_scoped_release release;
             self.prepare({bin_offset.data(), bin_offset.shape(0)}, n_threads);
           },

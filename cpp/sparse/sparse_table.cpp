@@ -90,7 +90,7 @@ Survey survey_of(const SparseTable& table, Sampled rows, int n_threads) {
 }
 
 // (how many values are not zero, whether some are missing), of each column among the sampled rows.
-nb::tuple survey(const SparseTable& table, Optional<const uint8_t> rows, int n_threads) {
+nb::tuple survey(const SparseTable& table, const Optional<const uint8_t>& rows, int n_threads) {
   const Sampled sampled = sampled_of(table, rows);
   std::optional<Survey> found;
   {
@@ -105,7 +105,8 @@ nb::tuple survey(const SparseTable& table, Optional<const uint8_t> rows, int n_t
 // Where the values of some columns go: those of column first + c from begin[c] on.
 class Gathering {
  public:
-  Gathering(const SparseTable& table, Sampled rows, int64_t first, Vector<const int64_t> counts)
+  Gathering(const SparseTable& table, Sampled rows, int64_t first,
+            const Vector<const int64_t>& counts)
       : table_(table), rows_(rows), first_(first), begin_(counts.shape(0) + 1) {
     for (size_t c = 0; c < counts.shape(0); ++c) begin_[c + 1] = begin_[c] + counts(c);
     next_.assign(begin_.begin(), begin_.end() - 1);
@@ -149,9 +150,9 @@ class Gathering {
 
 // The values that are not zero, column after column; counts: of the columns [first, last). Each
 // thread looks for those of some columns.
-nb::ndarray<nb::numpy, double> gather_values(const SparseTable& table, Optional<const uint8_t> rows,
-                                             int64_t first, Vector<const int64_t> counts,
-                                             int n_threads) {
+nb::ndarray<nb::numpy, double> gather_values(const SparseTable& table,
+                                             const Optional<const uint8_t>& rows, int64_t first,
+                                             const Vector<const int64_t>& counts, int n_threads) {
   const Sampled sampled = sampled_of(table, rows);
   require(first >= 0 && first + static_cast<int64_t>(counts.shape(0)) <= table.n_columns(),
           "columns out of range");
@@ -196,8 +197,8 @@ int32_t cut_column(uint64_t* keys, int64_t n_values, int64_t n_rows, int32_t max
 
 // (edges, column after column; how many each has). counts: values of each column, none of them
 // zero; the other of its n_rows rows are.
-nb::tuple cut_columns(Vector<const int64_t> counts, Vector<const double> values, int64_t n_rows,
-                      int32_t max_bin, int n_threads) {
+nb::tuple cut_columns(const Vector<const int64_t>& counts, const Vector<const double>& values,
+                      int64_t n_rows, int32_t max_bin, int n_threads) {
   require(max_bin >= 2 && max_bin < BINS_PER_FEATURE, "max_bin is not from 2 to 255");
   require(n_rows < INT32_MAX, "too many rows");
   const auto n_columns = static_cast<int64_t>(counts.shape(0));

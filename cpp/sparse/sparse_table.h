@@ -10,7 +10,7 @@ namespace bitgrove {
 
 class SparseTable {
  public:
-  using Array = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro>;
+  using Array = GivenArray<nb::ndim<1>, nb::ro>;
 
   // List i, a row or a column, has the values [pointers[i], pointers[i + 1]); indices says in which
   // column or row each of them is.

@@ -262,8 +262,9 @@ int64_t separate(const Sum* packed, int32_t* rows, int32_t* scratch, int64_t n_r
   return partition_nodes({{0, n_rows, n_rows}}, rows, scratch, n_threads, divide)[0].active;
 }
 
-int64_t separate_zero_rows(nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro> packed,
-                           Vector<int32_t> rows, Vector<int32_t> scratch, int n_threads) {
+int64_t separate_zero_rows(const GivenArray<nb::ndim<1>, nb::ro>& packed,
+                           const Vector<int32_t>& rows, const Vector<int32_t>& scratch,
+                           int n_threads) {
   require(scratch.shape(0) >= rows.shape(0), "scratch too small");
   const int64_t n_rows = rows.shape(0);
   int64_t n_active = 0;

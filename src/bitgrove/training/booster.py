@@ -37,6 +37,7 @@ from bitgrove.data.binning import Known, fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.encoder import Encoder
+from bitgrove.data.given_values import widened
 from bitgrove.data.row_ids import RowRuns, number_rows
 from bitgrove.data.sampling import feature_sample, node_key, rounding_key
 from bitgrove.data.statistics import FirstGradients
@@ -129,9 +130,9 @@ class Booster:
         self.dataset = dataset = with_agreed_levels(dataset, comm)
         self.objective = make_objective(params, dataset, comm)
         rules = feature_rules(params, dataset)
-        label, group = dataset.label, dataset.group
+        label, group = dataset.narrow_label, dataset.group
         assert label is not None
-        weight = self.objective.row_weights(label, dataset.weight)
+        weight = self.objective.row_weights(widened(label), dataset.weight)
         device = choose_device(params.device, dataset, self.objective)
         self.backend: Backend = make_backend(
             replace(params, device=device), self.objective.n_outputs
