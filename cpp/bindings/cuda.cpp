@@ -49,7 +49,8 @@ class ArrayBytes {
 // Adds a kernel's argument: a number, or an array of records whose fields have 8 bytes.
 void add_argument(std::vector<uint64_t>& words, nb::handle argument) {
   const bool is_array =
-      !PyLong_Check(argument.ptr()) && nb::hasattr(argument, "shape") &&
+      !PyLong_Check(argument.ptr()) && !PyFloat_Check(argument.ptr()) &&
+      nb::hasattr(argument, "shape") &&
       nb::len(nb::object(argument.attr("shape"))) > 0;  // NumPy's numbers have none
   if (!is_array) {
     words.push_back(number_bits(argument));

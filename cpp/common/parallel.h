@@ -12,10 +12,14 @@ namespace bitgrove {
 
 // Rows per task: small enough to balance, large enough that handing out costs nothing.
 constexpr int64_t ROW_BLOCK = 8192;
-// A thread that sleeps takes tens of microseconds to wake: as long as a few blocks of rows.
-constexpr int64_t ROW_BLOCKS_PER_THREAD = 3;
 
 inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
+
+// Calling a thread takes time: there is one for each so much of the work.
+inline int threads_for(int64_t n_work, int64_t work_per_thread, int n_threads) {
+  const int64_t n_worth = n_work / work_per_thread;
+  return n_worth < 1 ? 1 : n_worth < n_threads ? static_cast<int>(n_worth) : n_threads;
+}
 
 // What is done with a task, of any type: regions are compiled once.
 struct TaskWork {
@@ -27,9 +31,8 @@ struct TaskWork {
 void run_tasks(int64_t n_tasks, int n_threads, TaskWork work);
 
 // Calls work(task), or work(task, member) with the number of the thread that does it, for every
-// task in [0, n_tasks), on one thread if there are fewer than two times `tasks_per_thread`: waking
-// threads takes as long as some amount of work. What a task throws is thrown here, after the
-// region. A region within a task has one thread.
+// task in [0, n_tasks), on a thread for each `tasks_per_thread` of them. What a task throws is
+// thrown here, after the region. A region within a task has one thread.
 template <class Work>
 void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_per_thread = 1) {
   using Callable = std::remove_reference_t<Work>;
@@ -40,24 +43,22 @@ void parallel_tasks(int64_t n_tasks, int n_threads, Work&& work, int64_t tasks_p
     else
       callable(task);
   };
-  run_tasks(n_tasks, n_tasks < 2 * tasks_per_thread ? 1 : n_threads, {std::addressof(work), call});
+  run_tasks(n_tasks, threads_for(n_tasks, tasks_per_thread, n_threads),
+            {std::addressof(work), call});
 }
 
 // For tasks that are not blocks but work on so many rows in all.
 inline int threads_for_rows(int64_t n_rows, int n_threads) {
-  return n_rows < 2 * ROW_BLOCKS_PER_THREAD * ROW_BLOCK ? 1 : n_threads;
+  return threads_for(n_rows, ROW_BLOCK, n_threads);
 }
 
 // Calls work(begin, end) over blocks of rows.
 template <class Work>
 void parallel_rows(int64_t n_rows, int n_threads, Work&& work) {
-  parallel_tasks(
-      blocks_of(n_rows, ROW_BLOCK), n_threads,
-      [&](int64_t task) {
-        const int64_t begin = task * ROW_BLOCK;
-        work(begin, begin + ROW_BLOCK < n_rows ? begin + ROW_BLOCK : n_rows);
-      },
-      ROW_BLOCKS_PER_THREAD);
+  parallel_tasks(blocks_of(n_rows, ROW_BLOCK), n_threads, [&](int64_t task) {
+    const int64_t begin = task * ROW_BLOCK;
+    work(begin, begin + ROW_BLOCK < n_rows ? begin + ROW_BLOCK : n_rows);
+  });
 }
 
 // A lock of one byte for the rare moments when two threads add into the same histogram.

@@ -1,6 +1,8 @@
 #include "common/team.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -17,9 +19,11 @@ namespace {
 // number, so larger teams spin longer; one with more threads than cores is in its own way.
 constexpr int SPINS_PER_THREAD = 1000, SPINS_OF_TOO_MANY = 100;
 
-int spins_of(int n_threads) {
+// Of a region of n_threads threads: the next one may want the whole team.
+int spins_of(int n_threads, int n_team) {
   static const int n_cores = static_cast<int>(std::thread::hardware_concurrency());
-  return n_cores > 0 && n_threads > n_cores ? SPINS_OF_TOO_MANY : SPINS_PER_THREAD * n_threads;
+  if (n_cores == 0) return SPINS_PER_THREAD * n_threads;
+  return n_threads > n_cores ? SPINS_OF_TOO_MANY : SPINS_PER_THREAD * std::min(n_team, n_cores);
 }
 
 // A process that was forked has the memory of a team, but not its threads.
@@ -40,6 +44,23 @@ void wait_while(const std::atomic<Word>& word, Word old, int n_spins) {
   word.wait(old, std::memory_order_acquire);
 }
 
+// Helpers are called by groups, 1, 2 and 3, 4 to 7, ...: a region of few threads leaves the others
+// asleep.
+constexpr int N_GROUPS = 31;
+int group_of(int thread) { return std::bit_width(static_cast<unsigned>(thread)) - 1; }
+
+// A new number says that there is work, or the end. A cache line and a word apart from the next:
+// the standard library looks for sleepers by some bits of an address.
+struct Bell {
+  std::atomic<uint32_t> round{0};
+  uint8_t apart[64];
+
+  void ring() {
+    round.fetch_add(1, std::memory_order_release);
+    round.notify_all();
+  }
+};
+
 }  // namespace
 
 // One helper. Whoever leaves may still be asleep when another one gets its number.
@@ -52,7 +73,7 @@ struct Team::Helper {
 struct Team::Shared {
   static constexpr uint32_t CLOSED = 1u << 31;
 
-  std::atomic<uint32_t> round{0};  // a new one says that there is work, or the end
+  std::array<Bell, N_GROUPS> bells;
   // How many helpers are at work, and whether no more may begin. Those that come too late, because
   // they slept or had no core, find it closed: nobody waits for them.
   std::atomic<uint32_t> gate{CLOSED};
@@ -73,10 +94,10 @@ struct Team::Shared {
   // What a helper does; `seen` is the last round before it was made.
   static void help(const std::shared_ptr<Shared>& team, const std::shared_ptr<Helper>& self,
                    uint32_t seen, int n_spins) {
+    const std::atomic<uint32_t>& round = team->bells[group_of(self->thread)].round;
     for (;;) {
-      while (team->round.load(std::memory_order_acquire) == seen)
-        wait_while(team->round, seen, n_spins);
-      seen = team->round.load(std::memory_order_acquire);
+      while (round.load(std::memory_order_acquire) == seen) wait_while(round, seen, n_spins);
+      seen = round.load(std::memory_order_acquire);
       if (self->leaves.load(std::memory_order_acquire)) return;
       if (!team->enter()) continue;
       const bool leaves = self->leaves.load(std::memory_order_relaxed);
@@ -87,9 +108,10 @@ struct Team::Shared {
     }
   }
 
-  void announce() {
-    round.fetch_add(1, std::memory_order_release);
-    round.notify_all();
+  // The groups that hold the helpers [first, last).
+  void call(int first, int last) {
+    for (int group = group_of(first); first < last && group <= group_of(last - 1); ++group)
+      bells[group].ring();
   }
 };
 
@@ -98,15 +120,16 @@ Team::Team() : process_(this_process()) {}
 Team::~Team() {
   if (!shared_ || process_ != this_process()) return;
   send_away(1);
-  shared_->announce();
 }
 
 // The helpers from number n_threads on end when they next look.
 void Team::send_away(int n_threads) {
+  const int n_before = n_threads_;
   for (; n_threads_ > n_threads; --n_threads_) {
     helpers_.back()->leaves.store(true, std::memory_order_release);
     helpers_.pop_back();
   }
+  shared_->call(n_threads, n_before);
 }
 
 // Makes threads until there are n_threads, as far as the system allows; returns how many to use.
@@ -118,8 +141,8 @@ int Team::grow(int n_threads) {
       const auto helper = std::make_shared<Helper>();
       helper->thread = n_threads_;
       helpers_.reserve(helpers_.size() + 1);  // so that it cannot fail once the thread is there
-      std::thread(Shared::help, shared_, helper, shared_->round.load(), spins_of(n_threads))
-          .detach();
+      const uint32_t seen = shared_->bells[group_of(n_threads_)].round.load();
+      std::thread(Shared::help, shared_, helper, seen, spins_of(n_threads, n_threads)).detach();
       helpers_.push_back(helper);
     }
     return n_threads;
@@ -127,7 +150,8 @@ int Team::grow(int n_threads) {
   } catch (const std::bad_alloc&) {     // nor memory for more
   }
   least_refused_ = n_threads;
-  return std::max(1, n_threads_ * 3 / 4);  // others may want some, too: the rest will end
+  send_away(std::max(1, n_threads_ * 3 / 4));  // others may want some, too
+  return n_threads_;
 }
 
 void Team::run(int n_threads, TeamWork work) {
@@ -137,11 +161,10 @@ void Team::run(int n_threads, TeamWork work) {
   Shared& shared = *shared_;
   shared.work = work;
   shared.n_wanted = n_threads;
-  shared.n_spins = spins_of(n_threads);
-  if (least_refused_ > 0) send_away(n_threads);
-  // In this order: who sees the round finds the gate open. Who enters before may come twice.
+  shared.n_spins = spins_of(n_threads, n_threads_);
+  // In this order: who hears the bell finds the gate open. Who enters before may come twice.
   shared.gate.store(0, std::memory_order_release);
-  shared.announce();
+  shared.call(1, n_threads);
   work.call(work.self, 0);
   uint32_t state = shared.gate.fetch_or(Shared::CLOSED, std::memory_order_acq_rel) | Shared::CLOSED;
   for (; state != Shared::CLOSED; state = shared.gate.load(std::memory_order_acquire))

@@ -14,6 +14,7 @@
 #include "common/parallel.h"
 #include "gain.h"
 #include "math.h"
+#include "objectives/labels.h"
 
 namespace bitgrove {
 namespace {
@@ -231,18 +232,24 @@ nb::tuple leaf_values(const Records<GradientSums>& sums, double grad_unit, doubl
   return nb::make_tuple(to_records(values), to_records(hessians));
 }
 
-void residual_keys(const Vector<const double>& scores, const Vector<const double>& label,
-                   const Vector<uint32_t>& keys, int n_threads, int simd) {
+void residual_keys(const Vector<const double>& scores, const LabelArray& label,
+                   const Vector<uint32_t>& keys, int n_threads, int simd_level) {
   const int64_t n_rows = scores.shape(0);
   require(label.shape(0) == scores.shape(0) && keys.shape(0) == scores.shape(0),
           "scores, label and keys differ in length");
-  const double *score = scores.data(), *wanted = label.data();
-  uint32_t* key = keys.data();
+  const Labels labels(label);
+  const auto simd = static_cast<Simd>(simd_level);
   nb::gil_scoped_release release;
   parallel_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
-    with_simd<Simd::avx2>(static_cast<Simd>(simd), [&] {
-      for (int64_t i = begin; i < end; ++i) key[i] = ordered_key(wanted[i] - score[i]);
-    });
+    double room[PIECE];
+    for (int64_t first = begin; first < end; first += PIECE) {
+      const int64_t n = std::min(PIECE, end - first);
+      const double *score = scores.data() + first, *wanted = labels.read(first, n, room, simd);
+      uint32_t* key = keys.data() + first;
+      with_simd<Simd::avx2>(simd, [=] {
+        for (int64_t i = 0; i < n; ++i) key[i] = ordered_key(wanted[i] - score[i]);
+      });
+    }
   });
 }
 

@@ -41,19 +41,23 @@ BG_FN void weigh(const double* BG_RESTRICT derivatives, const float* BG_RESTRICT
     for (int64_t i = 0; i < n; ++i) out[i] = to_gradient(derivatives[i]);
 }
 
+// LOSS_ROWS rows, of which the last one fills what is left of n.
+const double* filled(const double* from, int64_t n, double* room) {
+  if (n == LOSS_ROWS) return from;
+  if (from != room) std::copy_n(from, n, room);
+  std::fill(room + n, room + LOSS_ROWS, room[n - 1]);
+  return room;
+}
+
 // Work on the rows [begin, end) of one output.
 void derive_rows(const GradientCall& call, Derive derive, int64_t begin, int64_t end,
                  Magnitudes& found) {
   alignas(64) double grad[LOSS_ROWS], hess[LOSS_ROWS], score[LOSS_ROWS], label[LOSS_ROWS];
   for (int64_t first = begin; first < end; first += LOSS_ROWS) {
     const int64_t n = std::min(LOSS_ROWS, end - first);
-    const double *from = call.scores + first, *truth = call.label + first;
-    if (n < LOSS_ROWS) {  // the last row fills what is left
-      std::fill(std::copy_n(from, n, score), score + LOSS_ROWS, from[n - 1]);
-      std::fill(std::copy_n(truth, n, label), label + LOSS_ROWS, truth[n - 1]);
-      from = score, truth = label;
-    }
-    derive(from, truth, call.parameters, grad, hess, call.simd);
+    const double* truth = call.label.read(first, n, label, call.simd);
+    derive(filled(call.scores + first, n, score), filled(truth, n, label), call.parameters, grad,
+           hess, call.simd);
     with_simd(call.simd, [&, n, first] {
       const float* weight = call.weight ? call.weight + first : nullptr;
       weigh(grad, weight, n, call.grad + first);
@@ -83,12 +87,11 @@ constexpr int64_t SOFTMAX_ROWS = 256;
 
 // `p` has room for a block's probabilities of all classes, `found` for the magnitudes of each.
 template <class LossOf>
-BG_FN void softmax_block(const GradientCall& call, int64_t begin, int64_t n, double* p,
-                         Magnitudes* found) {
+BG_FN void softmax_block(const GradientCall& call, int64_t begin, int64_t n, const double* label,
+                         double* p, Magnitudes* found) {
   double top[SOFTMAX_ROWS], total[SOFTMAX_ROWS] = {}, weight[SOFTMAX_ROWS];
   const LossParameters parameters = call.parameters;
   const double* scores = call.scores + begin;
-  const double* label = call.label + begin;
   std::copy_n(scores, n, top);
   for (int64_t k = 1; k < call.n_outputs; ++k)
     for (int64_t i = 0; i < n; ++i) {
@@ -123,11 +126,13 @@ void softmax(const GradientCall& call) {
   parallel_rows(call.n_rows, call.n_threads, [&](int64_t begin, int64_t end) {
     std::vector<double> p(call.n_outputs * SOFTMAX_ROWS);
     std::vector<Magnitudes> mine(call.n_outputs);
-    for (int64_t first = begin; first < end; first += SOFTMAX_ROWS)
-      with_simd(call.simd, [&] {
-        const int64_t n = std::min(SOFTMAX_ROWS, end - first);
-        softmax_block<LossOf>(call, first, n, p.data(), mine.data());
-      });
+    alignas(64) double room[SOFTMAX_ROWS];
+    for (int64_t first = begin; first < end; first += SOFTMAX_ROWS) {
+      const int64_t n = std::min(SOFTMAX_ROWS, end - first);
+      const double* label = call.label.read(first, n, room, call.simd);
+      with_simd(call.simd,
+                [&] { softmax_block<LossOf>(call, first, n, label, p.data(), mine.data()); });
+    }
     for (int64_t k = 0; k < call.n_outputs; ++k) add_magnitudes(call.magnitudes[k], mine[k]);
   });
 }
@@ -151,11 +156,10 @@ nb::dict loss_families() {
   return families;
 }
 
-RecordArray gradients(const char* loss, const Matrix<const double>& scores,
-                      const Vector<const double>& label, const Optional<const float>& weight,
-                      nb::sequence tables, std::array<double, N_LOSS_PARAMETERS> parameters,
-                      const Matrix<float>& grad, const Matrix<float>& hess, int n_threads,
-                      int simd) {
+RecordArray gradients(const char* loss, const Matrix<const double>& scores, const LabelArray& label,
+                      const Optional<const float>& weight, nb::sequence tables,
+                      std::array<double, N_LOSS_PARAMETERS> parameters, const Matrix<float>& grad,
+                      const Matrix<float>& hess, int n_threads, int simd) {
   const size_t n_outputs = scores.shape(0), n_rows = scores.shape(1);
   require(label.shape(0) == n_rows && (!weight || weight->shape(0) == n_rows),
           "label or weight differs in length");
@@ -167,7 +171,7 @@ RecordArray gradients(const char* loss, const Matrix<const double>& scores,
   require(found != losses().end(), "kernels/shared lists no such loss");
   std::vector<Magnitudes> magnitudes(n_outputs);
   GradientCall call{scores.data(),
-                    label.data(),
+                    Labels(label),
                     weight ? weight->data() : nullptr,
                     grad.data(),
                     hess.data(),

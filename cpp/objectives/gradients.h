@@ -8,13 +8,15 @@
 
 #include "bindings/rooms.h"
 #include "losses.h"
+#include "objectives/labels.h"
 #include "plans.h"
 
 namespace bitgrove {
 
 // Scores, grad and hess are (n_outputs, n_rows); label and weight have one entry per row.
 struct GradientCall {
-  const double *scores, *label;
+  const double* scores;
+  Labels label;
   const float* weight;  // null: one everywhere
   float *grad, *hess;
   Magnitudes* magnitudes;  // of each output

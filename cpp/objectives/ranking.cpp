@@ -94,6 +94,7 @@ struct Room {
   std::vector<int64_t> sums, hits;
   RankMemory ranks;
   std::vector<ListRow> rows;
+  std::vector<double> label;
 };
 
 // hit_at of all relevant ranks down to each.
@@ -291,7 +292,9 @@ void by_query(const GradientCall& call, const int64_t* offset, int64_t n_queries
     thread_local Room room;
     const int64_t begin = offset[i], n_rows = offset[i + 1] - begin;
     if (n_rows == 0 || huge(n_rows) != (n_threads > 0)) return;
-    Query query{{call.scores + begin, call.label + begin, n_rows, 0.0, 0.0, nullptr},
+    room.label.resize(n_rows);
+    const double* label = call.label.read(begin, n_rows, room.label.data(), call.simd);
+    Query query{{call.scores + begin, label, n_rows, 0.0, 0.0, nullptr},
                 call.weight ? call.weight + begin : nullptr,
                 call.grad + begin,
                 call.hess + begin};

@@ -26,9 +26,9 @@ namespace {
 
 constexpr int64_t PREFETCH_ROWS = 32;
 constexpr int64_t CACHE_LINE = 64;
-// Work worth waking a thread for: additions into bins, and subtractions of whole histograms.
-constexpr int64_t UPDATES_PER_THREAD = 1 << 16;
-constexpr int64_t SUBTRACTIONS_PER_THREAD = 8;
+// Work worth calling a thread for: additions into bins, and subtractions of whole histograms.
+constexpr int64_t UPDATES_PER_THREAD = 1 << 14;
+constexpr int64_t SUBTRACTIONS_PER_THREAD = 2;
 constexpr int64_t BLOCKS_PER_THREAD = 4, LEAST_BLOCK = 1024, MOST_BLOCK = 8192;
 // The sums are looked at after each of so many parts of the rows that surely fit.
 constexpr int64_t PARTS = 4;
@@ -364,7 +364,7 @@ void build_histograms(std::span<const Build> plan, const PoolView& pool,
   std::vector<Guard> guards(nodes.size() * n_tiles);
   int64_t n_updates = 0;
   for (const Node& node : nodes) n_updates += (node.end - node.begin) * source.tiles.n_features;
-  if (n_updates < 2 * UPDATES_PER_THREAD) n_threads = 1;
+  n_threads = threads_for(n_updates, UPDATES_PER_THREAD, n_threads);
   const std::vector<Task> tasks = plan_tasks(nodes, n_tiles, n_threads);
   parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
     const Task& task = tasks[t];

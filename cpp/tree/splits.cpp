@@ -21,7 +21,7 @@ namespace {
 
 constexpr int FEATURE_BLOCK = 16, MANY_FEATURES = 4096;
 constexpr int LANES = 8;
-constexpr int64_t TASKS_PER_THREAD = 8;  // some 3 us each
+constexpr int64_t TASKS_PER_THREAD = 2;  // some 3 us each
 constexpr double NO_GAIN = NO_SPLIT.gain;
 
 struct Candidate {

@@ -72,6 +72,7 @@ LINES = {
     "cuda": [
         Line("higgs_100k", _higgs(100_000), {**_BINARY, "n_estimators": 300}, turns=2),
         Line("higgs_1m", _higgs(1_000_000), {**_BINARY, "num_leaves": 255, "n_estimators": 150}),
+        Line("higgs_10m", _higgs(10_500_000), {**_BINARY, "num_leaves": 255, "n_estimators": 60}),
     ],
 }
 

@@ -213,6 +213,25 @@ def test_where_subsets_end() -> None:
     assert again.encoder is not None and set(again.encoder.statistics) == {0, 2}
 
 
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_beside_statistics_every_split_pays_cat_l2(device: str) -> None:
+    """As if it were reg_lambda, but leaves do not: they say what they would without it."""
+    how = {**PARAMS, "n_estimators": 1, "device": device}
+    paid, free, shrunk = (
+        bg.train({**how, "cat_l2": cat_l2, "reg_lambda": reg_lambda}, make_dataset()).trees[0]
+        for cat_l2, reg_lambda in ((50.0, 0.0), (0.0, 0.0), (0.0, 50.0))
+    )
+    for name in ("feature", "threshold", "left", "right", "gain"):
+        assert np.array_equal(getattr(paid, name), getattr(shrunk, name))
+    assert not np.array_equal(paid.gain, free.gain)
+    assert (np.abs(paid.leaf_value) > np.abs(shrunk.leaf_value)).all()
+    numbers = FRAME[["x"]]
+    assert (
+        bg.train({**how, "cat_l2": 50.0}, bg.Dataset(numbers, Y)).predict(numbers)
+        == bg.train(how, bg.Dataset(numbers, Y)).predict(numbers)
+    ).all()
+
+
 def shard(comm: Comm) -> bg.Dataset:
     """Sorted by city: every rank has other levels, one has no rows."""
     order = np.argsort(FRAME["city"].fillna("").to_numpy(), kind="stable")

@@ -14,7 +14,7 @@ from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.distributed import SoloComm
 from bitgrove.params import TrainParams, resolve
 from bitgrove.training.booster import Booster
-from bitgrove.training.grower import Grower, TreeSample, gain_rules
+from bitgrove.training.grower import Grower, TreeSample, gain_rules, split_params
 from bitgrove.training.histograms import WidthPlan
 from bitgrove.training.quantize import QuantizedGradients, quantize
 
@@ -29,6 +29,14 @@ def test_rules_of_parameters() -> None:
     assert (rules.reg_lambda, rules.reg_alpha) == (2.0, 0.5)
     # LightGBM and XGBoost leave out the paper's factor 1/2, so their gains are twice as large.
     assert rules.min_gain == 1.5
+
+
+def test_beside_statistics_every_split_pays_once() -> None:
+    quantized = QuantizedGradients(None, 0.25, 0.5, 7, 14, 100, 100, 0)
+    params = resolve({**PARAMS, "cat_l2": 3.0})
+    rules = [gain_rules(split_params(params, told), quantized) for told in (False, True)]
+    assert [(r.reg_lambda, r.cat_l2) for r in rules] == [(2.0, 3.0), (5.0, 0.0)]
+    assert rules[0]._replace(reg_lambda=5.0, cat_l2=0.0) == rules[1]
 
 
 def least_weight_told(params: TrainParams, hess: np.ndarray) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.constraints.rules import GainRules, SplitRules
+from bitgrove.data.given_values import narrowest, widened
 from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.kernels.plans import Records
 
@@ -301,6 +302,7 @@ class Backend(Protocol):
     leaves_host_idle: bool  # while trees grow, the host's cores have little to do
     shares_bytes: bool  # features of few bins share bytes of its tiles
     spills_bins: bool  # those that have no room lie in other memory
+    narrow_labels: bool  # it takes labels as `narrowest` makes them
 
     @property
     def frontier(self) -> Callable[..., Frontier]:
@@ -373,13 +375,14 @@ class Backend(Protocol):
 def make_targets(
     backend: Backend,
     objective: Objective,
-    label: F64,
+    label: NDArray[Any],
     weight: NDArray[np.float32] | None,
     group: I64 | None,
     runs: RowRuns,
 ) -> Targets:
     """Labels, weights and the objective's tables, sent to the device."""
     ids = row_ids(runs) if objective.needs_row_ids else None
-    tables = tuple(backend.upload(table) for table in objective.tables(label, group, ids))
+    tables = tuple(backend.upload(t) for t in objective.tables(widened(label), group, ids))
     labels = objective.output_labels(label)
+    labels = narrowest(labels) if backend.narrow_labels else widened(labels)
     return Targets(backend.upload(labels), backend.upload(weight), tables)

@@ -6,7 +6,9 @@ environment variable BITGROVE_SIMD (scalar, avx2, avx512) lowers the instruction
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +32,7 @@ from bitgrove.backends.losses import loss_parts
 from bitgrove.backends.panel import HostPanel
 from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges, whole_bins
 from bitgrove.data.binning import BinMapper
+from bitgrove.data.given_values import widened
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
 from bitgrove.data.sparse.bins import bin_sparse
@@ -120,6 +123,19 @@ def _aligned_bytes(n_bytes: int) -> NDArray[np.uint8]:
     return memory[start : start + n_bytes]
 
 
+def _small_pages(n_bytes: int) -> NDArray[np.uint8]:
+    """Zeroed memory for slots, many of which are never used, or by sums of half their width."""
+    own = {"flags": mmap.MAP_PRIVATE} if hasattr(mmap, "MAP_PRIVATE") else {}
+    try:
+        memory = mmap.mmap(-1, max(n_bytes, 1), **own)
+    except OSError as error:
+        raise MemoryError(f"no memory for histograms of {n_bytes} bytes") from error
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with suppress(OSError):  # a system without large pages
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, dtype=np.uint8, count=n_bytes)
+
+
 class CpuBackend:
     """packed: accumulators hold both halves of a sum in one integer; False is an ablation."""
 
@@ -127,6 +143,7 @@ class CpuBackend:
     leaves_host_idle = False
     shares_bytes = True
     spills_bins = False
+    narrow_labels = True
     tile_bytes = staticmethod(_core.tile_bytes)
     pool_mb = 1024
     frontier = staticmethod(core_frontier)
@@ -178,7 +195,8 @@ class CpuBackend:
 
     def gradients(self, objective: Objective, scores: Array, targets: Targets) -> Gradients:
         if objective.family == "given":
-            return host_gradients(objective, scores, targets)
+            given = targets._replace(label=widened(targets.label))
+            return host_gradients(objective, scores, given)
         grad = self.buffer("grad", scores.shape, np.float32)
         hess = self.buffer("hess", scores.shape, np.float32)
         found = []
@@ -262,9 +280,8 @@ class CpuBackend:
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
         n_bins = int(matrix.mapper.bin_offset[-1])
         slot_bytes = -(-n_bins * half_bits // 4 // _CACHE_LINE) * _CACHE_LINE
-        if matrix.lists is not None:
-            _core.give_back_heap()  # what wide tables needed until here
-        storage = _aligned_bytes(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
+        _core.give_back_heap()  # what binning needed until here
+        storage = _small_pages(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
         return CpuPool(
             matrix, n_slots, half_bits, self.n_threads, storage, _core_pool(matrix, storage)
         )

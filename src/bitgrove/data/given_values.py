@@ -96,6 +96,34 @@ def _columns(values: Any, n_rows: int, name: str) -> NDArray[np.float64]:
     return found
 
 
+# Rows that are looked at together.
+_BLOCK_ROWS = 1 << 16
+
+
+def narrowest(values: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers as bytes or float32 where those are exactly these, to the sign of a zero."""
+    if values.dtype != np.float64:
+        return values
+    for dtype in (np.uint8, np.float32):
+        narrow = np.empty(values.shape, dtype)
+        if all(_copied(values[i : i + _BLOCK_ROWS], narrow[i : i + _BLOCK_ROWS])
+               for i in range(0, len(values), _BLOCK_ROWS)):  # fmt: skip
+            return narrow
+    return values
+
+
+def _copied(values: NDArray[np.float64], narrow: NDArray[Any]) -> bool:
+    """Whether nothing was lost on the way."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        narrow[...] = values
+    return widened(narrow).tobytes() == values.tobytes()
+
+
+def widened(values: NDArray[Any]) -> NDArray[np.float64]:
+    """The numbers as float64; the same array if they are."""
+    return values.astype(np.float64, copy=False)
+
+
 def checked_label(label: Any, n_rows: int) -> NDArray[np.float64]:
     return _columns(label, n_rows, "label")
 
@@ -128,7 +156,7 @@ def checked_group(group: Any, n_rows: int) -> NDArray[np.int64]:
 class NamedParts:
     """The parts of a Dataset by the methods that LightGBM and XGBoost have for them."""
 
-    label: NDArray[np.float64] | None
+    narrow_label: NDArray[Any] | None  # label, in the narrowest type that holds it
     weight: NDArray[np.float32] | None
     group: NDArray[np.int64] | None
     init_score: NDArray[np.float64] | None
@@ -140,6 +168,15 @@ class NamedParts:
     @property
     def n_features(self) -> int:
         raise NotImplementedError
+
+    @property
+    def label(self) -> NDArray[np.float64] | None:
+        """One number per row, or several columns of them: a copy, since they are kept narrow."""
+        return None if self.narrow_label is None else widened(self.narrow_label)
+
+    @label.setter
+    def label(self, label: NDArray[Any] | None) -> None:
+        self.narrow_label = None if label is None else narrowest(label)
 
     def get_label(self) -> NDArray[np.float64] | None:
         """`label`."""

@@ -43,7 +43,7 @@ REASONS: dict[str, str] = {
     "bin_sample_rows": "LightGBM's; edges of more rows differ little.",
     "max_cat_levels": "Among many subsets the best one looks good by chance alone (categories.md).",
     "cat_smooth": _LIGHTGBM,
-    "cat_l2": _LIGHTGBM,
+    "cat_l2": "LightGBM's; beside statistics no other value was better everywhere (categories.md).",
     "max_cat_threshold": _LIGHTGBM,
     "max_cat_to_onehot": _LIGHTGBM,
     "min_data_per_group": _LIGHTGBM,

@@ -199,8 +199,8 @@ class TrainParams:
         "to the middle and are split off last. As in LightGBM.")
     cat_l2: float = _row("float", 10.0, CATEGORIES,
         "L2 penalty added to `reg_lambda` in the gain of a split by a subset of levels, which is "
-        "chosen among many. Not paid by splits of one level against the rest. As in LightGBM.",
-        )
+        "chosen among many. Not paid by splits of one level against the rest. As in LightGBM. "
+        "Where a category became statistics, every split of the training pays it, once.")
     max_cat_threshold: int = _row("int", 32, CATEGORIES,
         "Most levels on the smaller side of a split. Raise it for categories with many levels that "
         "each have many rows. As in LightGBM.", low=1, high=255)

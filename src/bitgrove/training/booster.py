@@ -37,6 +37,7 @@ from bitgrove.data.binning import Known, fit_edges
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import require_device
 from bitgrove.data.encoder import Encoder
+from bitgrove.data.given_values import widened
 from bitgrove.data.row_ids import RowRuns, number_rows
 from bitgrove.data.sampling import feature_sample, node_key, rounding_key
 from bitgrove.data.statistics import FirstGradients
@@ -59,7 +60,7 @@ from bitgrove.training.encoding import (
     shared_bins,
     with_agreed_levels,
 )
-from bitgrove.training.grower import Grower, TreeSample
+from bitgrove.training.grower import Grower, TreeSample, split_params
 from bitgrove.training.guards import Guards, check_savable
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import quantize
@@ -129,9 +130,9 @@ class Booster:
         self.dataset = dataset = with_agreed_levels(dataset, comm)
         self.objective = make_objective(params, dataset, comm)
         rules = feature_rules(params, dataset)
-        label, group = dataset.label, dataset.group
+        label, group = dataset.narrow_label, dataset.group
         assert label is not None
-        weight = self.objective.row_weights(label, dataset.weight)
+        weight = self.objective.row_weights(widened(label), dataset.weight)
         device = choose_device(params.device, dataset, self.objective)
         self.backend: Backend = make_backend(
             replace(params, device=device), self.objective.n_outputs
@@ -168,7 +169,9 @@ class Booster:
         self.draws: RowDraws = make_draws(params, rows)
         self.boosting = make_boosting(self)
         own = None if rules is None else rules.of_columns(self.encoder)
-        self.grower = Grower(self.backend, self.matrix, params, comm, self.pool_mb, own)
+        has_statistics = self.encoder is not None and len(self.encoder.statistics) > 0
+        searched = split_params(params, has_statistics)
+        self.grower = Grower(self.backend, self.matrix, searched, comm, self.pool_mb, own)
         check_savable(self._model_of([], None, None))
 
     def _begin_record(self) -> RecordMaking:

@@ -14,6 +14,7 @@ the row range of every leaf) and the TreeWork, which knows the rows of the leave
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,16 @@ class TreeSample(NamedTuple):
     rows: Any  # row list on the backend
     allowed: NDArray[np.uint8]  # 1 for each feature
     key: int = 0  # of what its nodes draw
+
+
+def split_params(params: TrainParams, has_statistics: bool) -> TrainParams:
+    """The parameters that splits are searched with; leaves keep their own reg_lambda.
+
+    Beside target statistics, which are noisy, every split pays cat_l2, not only subsets of levels.
+    """
+    if not has_statistics:
+        return params
+    return replace(params, reg_lambda=params.reg_lambda + params.cat_l2, cat_l2=0.0)
 
 
 def gain_rules(params: TrainParams, quantized: QuantizedGradients) -> GainRules:

@@ -62,6 +62,7 @@ class CudaBackend:
     leaves_host_idle = True
     shares_bytes = False
     spills_bins = True
+    narrow_labels = False
     tile_bytes = staticmethod(_core.tile_bytes)
     frontier = staticmethod(core_frontier)
 

@@ -95,8 +95,11 @@ class DeviceMemory:
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
         array = self.empty(shape, dtype)
-        array.data.memset_async(0, array.nbytes, self.cupy.cuda.get_current_stream())
+        self.fill(array, 0)
         return array
+
+    def fill(self, array: Any, byte: int) -> None:
+        array.data.memset_async(byte, array.nbytes, self.cupy.cuda.get_current_stream())
 
     def upload(self, values: NDArray[Any]) -> Any:
         array = self.empty(values.shape, values.dtype)

@@ -40,6 +40,9 @@ _PLAN_PADDING = 128
 # many that blocks are too few for a GPU. The largest leaf's parts must not keep the others waiting.
 _LEAST_PART, _MOST_PART, _LARGEST_PART, _ENOUGH_BLOCKS = 256, 1024, 16384, 1024
 _MOST_PARTS = 65535  # the limit of a grid's second axis
+# Rows of a block that sums them by leaf, at least, and its blocks per processor: each adds all
+# leaves to the device's memory in the end.
+_SUMMED_ROWS, _SUM_BLOCKS = 4096, 4
 
 
 class CudaPool:
@@ -211,23 +214,37 @@ class CudaTreeWork(CoreTree):
         device.launch("quantize", kernel, grid, *data, sums)
         return device.mailbox.fetch(sums, (1,), GRADIENT_SUMS)
 
+    @on_device
     def set_leaves(self, begins: I64, ends: I64) -> None:
-        """The kernels over leaves read row lists; every leaf is cut into as many parts."""
+        """Gives each row the number of its leaf.
+
+        Kernels over leaves read lists of rows; every leaf is cut into as many parts.
+        """
         self._begins, self._ends = begins, ends
-        sizes = ends - begins
-        n_rows, largest = int(sizes.sum()), int(sizes.max())
-        part_rows = min(max(n_rows // _ENOUGH_BLOCKS, _LEAST_PART), _MOST_PART)
-        n_parts = max(n_rows // (len(sizes) * part_rows), largest // _LARGEST_PART, 1)
+        sizes, n_rows = ends - begins, self.pool.matrix.n_rows
+        n_seen, largest = int(sizes.sum()), int(sizes.max())
+        part_rows = min(max(n_seen // _ENOUGH_BLOCKS, _LEAST_PART), _MOST_PART)
+        n_parts = max(n_seen // (len(sizes) * part_rows), largest // _LARGEST_PART, 1)
         self._leaf_grid = (len(sizes), min(n_parts, _MOST_PARTS))
+        number = np.dtype(np.uint16 if len(sizes) < 2**16 else np.uint32)
+        self._bits, memory = 8 * number.itemsize, self.device.memory
+        self._leaf_of = memory.scratch(f"leaves of {self._bits} bits", n_rows, number)
+        if n_seen < n_rows:
+            memory.fill(self._leaf_of, 0xFF)  # no leaf
+        rows = (address_of(self._inputs.rows), *self.device.mailbox.send(begins, ends))
+        self._launch(f"mark_leaves_{self._bits}", self._leaf_grid, *rows, address_of(self._leaf_of))
+
+    def _launch(self, kernel: str, grid: tuple[int, int], *args: Any) -> None:
+        self.device.launch("leaves", kernel, grid, *args)
 
     @on_device
     def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Records:
-        mailbox, n_leaves = self.device.mailbox, len(self._begins)
-        ranges = mailbox.send(self._begins, self._ends)
+        mailbox, n_leaves, n_rows = self.device.mailbox, len(self._begins), len(grad)
         sums = mailbox.zeros(n_leaves * GRADIENT_SUMS.itemsize)
-        rows = (address_of(self._inputs.rows), *ranges)
+        grid = (min(-(-n_rows // _SUMMED_ROWS), _SUM_BLOCKS * self.device.n_processors), 1)
+        rows = (address_of(self._leaf_of), n_rows, n_leaves)
         data = (address_of(grad), address_of(hess), *map(float, units), sums)
-        self.device.launch("leaves", "leaf_sums", self._leaf_grid, *rows, *data)
+        self._launch(f"leaf_sums_{self._bits}", grid, *rows, *data)
         return mailbox.fetch(sums, (n_leaves,), GRADIENT_SUMS)
 
     @on_device
@@ -237,7 +254,7 @@ class CudaTreeWork(CoreTree):
         counts = mailbox.zeros(8 * shape[0] * shape[1])
         rows = (address_of(self._inputs.rows), *ranges)
         data = (address_of(keys), address_of(weights), digits, shift, counts)
-        self.device.launch("leaves", "leaf_digits", self._leaf_grid, *rows, *data)
+        self._launch("leaf_digits", self._leaf_grid, *rows, *data)
         return mailbox.fetch(counts, shape, np.int64)
 
     @on_device
@@ -245,17 +262,15 @@ class CudaTreeWork(CoreTree):
         none = np.full(len(self._begins), 0xFFFFFFFF, dtype=np.uint32)
         *ranges, low, found = self.device.mailbox.send(self._begins, self._ends, lower, none)
         rows = (address_of(self._inputs.rows), *ranges)
-        self.device.launch(
-            "leaves", "next_keys", self._leaf_grid, *rows, address_of(keys), low, found
-        )
+        self._launch("next_keys", self._leaf_grid, *rows, address_of(keys), low, found)
         return self.device.mailbox.fetch(found, none.shape, np.uint32)
 
     @on_device
     def add_tree(self, scores: Any, tree: Tree) -> None:
         device, rows, n_rows = self.device, self._inputs.rows, len(scores)
-        *ranges, values = device.mailbox.send(self._begins, self._ends, tree.leaf_value)
-        args = (address_of(scores), address_of(rows), *ranges, values)
-        device.launch("leaves", "add_leaf_values", self._leaf_grid, *args)
+        (values,) = device.mailbox.send(tree.leaf_value)
+        args = (address_of(scores), address_of(self._leaf_of), n_rows, values)
+        self._launch(f"add_leaf_values_{self._bits}", device.grid(n_rows), *args)
         if len(rows) < n_rows:
             with device.memory.in_use():
                 out = device.cupy.ones(n_rows, dtype=np.uint8)

@@ -48,6 +48,7 @@ class ReferenceBackend:
     leaves_host_idle = False
     shares_bytes = True
     spills_bins = False
+    narrow_labels = False
     pool_mb = 1024
     frontier = BestFirst
 
