@@ -1,8 +1,9 @@
 """Leaves comments out of sources, for wheels: they are for who reads the repository.
 
 `without_comments(name, content)` returns the bytes of a file of Python, C++, CUDA or JavaScript
-without them. Every line stays where it is, so tracebacks and compilers name the right ones;
-docstrings stay too. Other files are returned as they are.
+without them. Every line stays where it is, so tracebacks and compilers name the right ones.
+Docstrings that help() shows stay; those of private functions and classes are comments. Other files
+are returned as they are.
 """
 
 from __future__ import annotations
@@ -11,9 +12,30 @@ import ast
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 
 # A comment of a line of its own, or two spaces after code (ruff and clang-format write it so).
 _SLASHES = re.compile(r"(?m)(^ *|  )//( .*)?$")
+
+
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+def _private_docstrings(node: ast.AST, private: bool) -> Iterator[ast.AST]:
+    """Nodes below this one with a docstring that help() does not show: in a private function or
+    class, or in a function's own."""
+    for child in ast.iter_child_nodes(node):
+        hidden = private
+        if isinstance(child, _WITH_DOCSTRING[1:]):
+            hidden |= _is_private(child.name)
+            if hidden and ast.get_docstring(child) is not None:
+                yield child
+            hidden |= not isinstance(child, ast.ClassDef)
+        yield from _private_docstrings(child, hidden)
 
 
 def _python(text: str) -> str:
@@ -22,8 +44,17 @@ def _python(text: str) -> str:
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
+    tree = ast.parse(text)
+    for node in [*_private_docstrings(tree, False)]:
+        first = node.body[0]
+        indent = " " * first.col_offset
+        lines[first.lineno - 1 : first.end_lineno] = [""] * (first.end_lineno - first.lineno + 1)
+        del node.body[0]
+        if not node.body:
+            lines[first.lineno - 1] = f"{indent}pass"
+            node.body = [ast.Pass()]
     bare = "\n".join(lines)
-    assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(bare))
+    assert ast.dump(tree) == ast.dump(ast.parse(bare))
     return bare
 
 

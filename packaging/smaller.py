@@ -1,13 +1,14 @@
-"""Makes a wheel smaller (`make wheel`): `python packaging/smaller.py dist/bitgrove-*.whl`.
+"""Makes wheels smaller (`make wheel`, cibuildwheel): `smaller.py WHEEL_OR_FOLDER [TO_FOLDER]`.
 
-Comments of sources stay out (comments.py), and so do the stub of the core, which mypy and editors
-read in the repository, and entries of folders. The rest is compressed by zopfli, as small as
-deflate can, unpacked by every installer. Dates and rights stay; the same wheel gives the same
-bytes.
+Without another folder in place. Comments of sources stay out (comments.py), and so do the stub of
+the core, which mypy and editors read in the repository, and entries of folders. The rest is
+compressed by zopfli, as small as deflate can, unpacked by every installer. Dates and rights stay;
+the same wheel gives the same bytes.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import zipfile
 from base64 import urlsafe_b64encode
@@ -58,5 +59,11 @@ def make_smaller(wheel: Path) -> None:
     smaller.replace(wheel)
 
 
+def main(given: str, to: str | None = None) -> None:
+    path = Path(given)
+    for wheel in sorted(path.glob("*.whl")) if path.is_dir() else [path]:
+        make_smaller(Path(shutil.copy(wheel, to)) if to else wheel)
+
+
 if __name__ == "__main__":
-    make_smaller(Path(sys.argv[1]))
+    main(*sys.argv[1:])

@@ -68,7 +68,7 @@ const int32_t* ascending_until(const int32_t* begin, const int32_t* end, Simd si
   for (const int32_t* piece = begin; end - piece > 1; piece += PIECE) {
     const int64_t n = std::min<int64_t>(PIECE, end - piece - 1);
     int32_t n_falls = 0;
-    with_simd(simd, [&n_falls, piece, n] {
+    with_simd<Simd::avx2>(simd, [&n_falls, piece, n] {
       int32_t count = 0;
       for (int64_t i = 0; i < n; ++i) count += piece[i + 1] < piece[i];
       n_falls = count;
@@ -204,7 +204,8 @@ RecordArray leaf_sums(const LeafNumbers& leaf_of, int64_t n_leaves, const Vector
     visit_leaves(leaf_of, [&](auto* leaf) {
       parts_of_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
         LeafTotals mine(n_leaves);
-        with_simd(static_cast<Simd>(simd), [&] { add_rows(rows, leaf, begin, end, mine); });
+        with_simd<Simd::avx2>(static_cast<Simd>(simd),
+                              [&] { add_rows(rows, leaf, begin, end, mine); });
         for (int64_t i = 0; i < n_leaves; ++i) {
           const TwoWords sum = mine.of_leaf(i);
           AtomicRef(sums[i].grad).add(static_cast<int64_t>(sum[0]));
@@ -245,7 +246,7 @@ void residual_keys(const Vector<const double>& scores, const LabelArray& label,
       const int64_t n = std::min(PIECE, end - first);
       const double *score = scores.data() + first, *wanted = labels.read(first, n, room, simd);
       uint32_t* key = keys.data() + first;
-      with_simd(simd, [=] {
+      with_simd<Simd::avx2>(simd, [=] {
         for (int64_t i = 0; i < n; ++i) key[i] = ordered_key(wanted[i] - score[i]);
       });
     }
@@ -326,7 +327,7 @@ void add_leaf_values(const Vector<double>& scores, const LeafNumbers& leaf_of, i
   nb::gil_scoped_release release;
   visit_leaves(leaf_of, [&](auto* leaf) {
     parallel_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
-      with_simd(static_cast<Simd>(simd), [&] {
+      with_simd<Simd::avx2>(static_cast<Simd>(simd), [&] {
         for (int64_t i = begin; i < end; ++i) score[i] += value[leaf[i]];
       });
     });

@@ -105,7 +105,7 @@ GradientSums sum_rows(const void* data, int64_t n_rows, const int32_t* rows, int
   std::atomic<int64_t> grad{0}, hess{0};
   parallel_rows(n_listed, n_threads, [&](int64_t begin, int64_t end) {
     int64_t grad_sum = 0, hess_sum = 0;
-    with_simd(simd, [&, packed, row] {
+    with_simd<Simd::avx2>(simd, [&, packed, row] {
       int64_t g = 0, h = 0;
       if (row)
         for (int64_t i = begin; i < end; ++i)

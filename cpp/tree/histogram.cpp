@@ -204,7 +204,7 @@ BG_FN void move_all_codes(const TileColumn& column, typename Total::Sum* bytes,
 template <class Total>
 void move_codes(const TileColumn& column, typename Total::Sum* bytes, typename Total::Sum* total,
                 bool add, Simd simd) {
-  with_simd(simd, [&] { move_all_codes<Total>(column, bytes, total, add); });
+  with_simd<Simd::avx2>(simd, [&] { move_all_codes<Total>(column, bytes, total, add); });
 }
 
 // Moves the local histogram into the slot and leaves it zeroed for the next task. What features of
@@ -225,7 +225,7 @@ void flush(const HistogramSource& source, const Task& task, typename Local::Sum*
     typename Local::Sum* from = local + c * COLUMN_STRIDE<Local>;
     const bool is_shared = column.codes.size() > 1 || column.codes[0].members.size() > 1;
     auto* to = is_shared ? bytes : total + column.codes[0].members[0].bin_offset;
-    with_simd(simd, [from, to, n = column.n_bytes, add_here = add && !is_shared] {
+    with_simd<Simd::avx2>(simd, [from, to, n = column.n_bytes, add_here = add && !is_shared] {
       move_bins<Local, Total>(from, to, n, add_here);
     });
     if (is_shared) move_codes<Total>(column, bytes, total, add, simd);
@@ -341,7 +341,8 @@ void subtract_step(const Subtraction& step, const PoolView& pool, BinRange bins,
         using C = decltype(c);
         using O = decltype(o);
         if constexpr (C::half_bits <= P::half_bits && O::half_bits <= P::half_bits)
-          with_simd(simd, [&] { subtract_slot<P, C, O>(parent, built, bins.first, bins.last); });
+          with_simd<Simd::avx2>(
+              simd, [&] { subtract_slot<P, C, O>(parent, built, bins.first, bins.last); });
       });
     });
   });

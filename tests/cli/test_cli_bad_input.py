@@ -221,6 +221,23 @@ def test_damaged_and_missing_model_files(tmp_path, regression, model, capsys):
     assert refused(capsys, "info", tmp_path / "no").startswith(f"{tmp_path / 'no'}: No such file")
 
 
+def test_models_of_others_are_to_be_converted(tmp_path, regression, capsys):
+    for name, text in (("a.txt", "tree\nversion=v4\n"), ("b.json", '{"learner": {}}')):
+        other = tmp_path / name
+        other.write_text(text)
+        predict = [
+            "predict",
+            "--model",
+            other,
+            "--data",
+            regression[0],
+            "--out",
+            tmp_path / "p.csv",
+        ]
+        for words in (["info", other], predict):
+            assert "`bitgrove convert`" in refused(capsys, *words)
+
+
 def test_missing_pyarrow_names_the_extra(tmp_path):
     (tmp_path / "d.csv").write_text("a,y\n1,2\n")
     argv = [str(word) for word in train_argv(tmp_path / "d.csv", tmp_path / "m")]

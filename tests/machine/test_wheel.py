@@ -32,9 +32,10 @@ def module(monkeypatch: pytest.MonkeyPatch):
 
 def _meaning(path: Path, text: str) -> list[str]:
     if path.suffix == ".py":
-        space = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT}
+        # Strings may be docstrings, which are looked at below; `pass` stands where nothing is left.
+        space = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.STRING}
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-        return [token.string for token in tokens if token.type not in space]
+        return [one.string for one in tokens if one.type not in space and one.string != "pass"]
     return [
         "".join(found.groups(default="")) for found in _PIECES.finditer(text) if any(found.groups())
     ]
@@ -61,6 +62,46 @@ def test_a_hash_in_a_string_is_no_comment(module) -> None:
     assert module("comments").without_comments("a.css", text) == text
 
 
+def test_what_help_shows_stays(module) -> None:
+    text = b'''"""Module."""
+
+
+class A:
+    """Class."""
+
+    def f(self):
+        """Method."""
+
+        def inner():
+            """Inner."""
+            return "a string"
+
+        return inner
+
+    def __len__(self):
+        """Length."""
+        return 1
+
+    def _g(self):
+        """Two
+        lines."""
+        return 2
+
+
+class _B(Exception):
+    """Private."""
+'''
+    bare = module("comments").without_comments("a.py", text)
+    shown: dict = {}
+    exec(compile(bare, "a.py", "exec"), shown)
+    a = shown["A"]
+    docs = (shown["__doc__"], a.__doc__, a.f.__doc__, a.__len__.__doc__)
+    assert docs == ("Module.", "Class.", "Method.", "Length.")
+    assert a._g.__doc__ is a().f().__doc__ is shown["_B"].__doc__ is None
+    assert (a().f()(), a()._g()) == ("a string", 2)
+    assert len(bare.splitlines()) == len(text.splitlines())
+
+
 def test_a_smaller_wheel_lists_what_it_holds(module, tmp_path: Path) -> None:
     pytest.importorskip("zopfli", reason="zopfli is not installed: pip install zopfli")
     wheel = tmp_path / "a.whl"
@@ -73,7 +114,7 @@ def test_a_smaller_wheel_lists_what_it_holds(module, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel, "w") as made:
         for name, content in files.items():
             made.writestr(name, content)
-    module("smaller").make_smaller(wheel)
+    module("smaller").main(str(tmp_path))
     with zipfile.ZipFile(wheel) as made:
         assert made.namelist() == ["a/__init__.py", "a-1.dist-info/RECORD"]
         assert made.read("a/__init__.py") == b"x = 1\n"

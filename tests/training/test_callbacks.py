@@ -71,6 +71,14 @@ def test_early_stopping_keeps_the_best_iteration(rounds: int, how: str, whole: b
     assert rounds == 100 or last < 60
 
 
+def test_no_metric(whole: bg.Model) -> None:
+    params = {**OVERFIT, "eval_metric": "None"}
+    model = bg.train(params, part(0, 300), valid_sets=part(300, 400))
+    assert evals(model) == {}
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    assert bg.Model.from_bytes(model.to_bytes()).params["eval_metric"] == ["None"]
+
+
 def test_metrics_that_should_rise(whole: bg.Model) -> None:
     falling = [-v for v in evals(whole)["valid_0"]["auc"]]
     best, last = stop_at(falling, 4)

@@ -201,6 +201,8 @@ def test_unknown_choice_lists_the_choices() -> None:
         ("auc", ("auc",)),
         (["auc", "logloss"], ("auc", "logloss")),
         (("auc", "binary_logloss", "auc"), ("auc", "logloss")),
+        ("None", ("None",)),
+        (["none"], ("None",)),
     ],
 )
 def test_metrics(value: object, found: tuple[str, ...]) -> None:
@@ -208,11 +210,16 @@ def test_metrics(value: object, found: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["nope", [], "", 3, ["auc", 3], "ndcg@0", "ndcg@", "auc@3", "ndcg@x"]
+    "value", ["nope", [], "", 3, ["auc", 3], ["auc", "None"], "ndcg@0", "ndcg@", "auc@3", "ndcg@x"]
 )
 def test_unknown_metrics(value: object) -> None:
     with pytest.raises(ParameterError, match=r"eval_metric=.*must be a name, a function"):
         resolve({"eval_metric": value})
+
+
+def test_stopping_needs_a_metric() -> None:
+    with pytest.raises(ParameterError, match="early_stopping_rounds: needs a metric"):
+        resolve({"objective": "binary", "metric": "None", "early_stopping_rounds": 3})
 
 
 def test_a_metric_must_fit_the_objective() -> None:

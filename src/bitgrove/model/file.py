@@ -183,7 +183,10 @@ def decode(data: bytes | bytearray | memoryview) -> Model:
 def check_magic(start: bytes) -> None:
     """Refuse a file by its first bytes, before the rest is read."""
     if start != MAGIC:
-        refuse("not a bitgrove model file (it does not begin with 'BITGROVE')")
+        refuse(
+            "not a bitgrove model file (it does not begin with 'BITGROVE'); models of LightGBM and "
+            "XGBoost are read by import_model() and `bitgrove convert`"
+        )
 
 
 def _gap(size: int) -> int:

@@ -138,10 +138,16 @@ def _to_choice(parameter: Parameter, value: object) -> str | None:
     return str(value) if name in parameter.choices else None
 
 
+NO_METRIC = ("None",)
+_NAMES_OF_NO_METRIC = ("None", "none", "na", "null", "custom")  # LightGBM's
+
+
 def _to_metrics(parameter: Parameter, value: object) -> tuple[Any, ...] | None:
     names = [value] if isinstance(value, str) or callable(value) else value
     if not isinstance(names, (list, tuple)) or not names:
         return None
+    if len(names) == 1 and isinstance(names[0], str) and names[0] in _NAMES_OF_NO_METRIC:
+        return NO_METRIC
     known = [SYNONYMS.get(name, name) if isinstance(name, str) else name for name in names]
     return tuple(dict.fromkeys(known)) if all(map(_is_metric, known)) else None
 

@@ -12,7 +12,7 @@ from typing import Any
 from bitgrove.errors import ParameterError, Problems, raise_all
 from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
 from bitgrove.objectives.metrics import judged_by, make_metric
-from bitgrove.params.parameter import checked
+from bitgrove.params.parameter import NO_METRIC, checked
 from bitgrove.params.peers import check_switch, unknown_name
 from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
@@ -113,6 +113,10 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:
                 f"{p.name}={values[p.name]!r} has no meaning for objective={objective!r}; "
                 f"it belongs to {' and '.join(p.objectives)}"
             )
+    if values["eval_metric"] == NO_METRIC:
+        if values["early_stopping_rounds"] is not None:
+            yield ParameterError("early_stopping_rounds: needs a metric, and eval_metric is 'None'")
+        return
     for name in values["eval_metric"] or ():
         fits = judged_by(make_metric(name)) if isinstance(name, str) else (objective,)
         if objective not in fits:

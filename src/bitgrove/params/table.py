@@ -290,7 +290,8 @@ class TrainParams:
         "The function that was given as `objective`; see losses.md.", optional=True)
     eval_metric: tuple[str | Callable[..., Any], ...] | None = _row("metrics", None, EVALUATION,
         "Metric or metrics computed on the validation data after each iteration. None: the "
-        f"objective's own ({_default_metrics()}). LightGBM `metric`.",
+        f"objective's own ({_default_metrics()}). 'None', as in LightGBM: none at all. LightGBM "
+        "`metric`.",
         "metric metrics", optional=True)
     early_stopping_rounds: int | None = _row("int", None, EVALUATION,
         "Stop when a validation metric has not improved for this many iterations, and keep the "

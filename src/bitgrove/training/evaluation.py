@@ -21,6 +21,7 @@ from bitgrove.data.encoder import Encoder
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.objectives.metrics import EvalSet, FunctionMetric, Metric, make_metric
+from bitgrove.params.parameter import NO_METRIC
 from bitgrove.training.variants.boosting import ScoreChange
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ def _metrics(booster: Booster, needed: bool) -> tuple[list[Metric], list[Functio
         raise ParameterError(
             f"eval_metric=None: objective {objective.name!r} has no metric of its own; name one"
         )
-    names = given or ((objective.default_metric,) if objective.default_metric else ())
+    own = (objective.default_metric,) if objective.default_metric else ()
+    names = () if given == NO_METRIC else given or own
     metrics = [make_metric(n).for_objective(objective) for n in names if isinstance(n, str)]
     # ndcg and ndcg@10 are one
     unique = list({metric.name: metric for metric in metrics}.values())

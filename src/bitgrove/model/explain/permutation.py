@@ -22,7 +22,7 @@ from bitgrove.model.predict import predict_scores
 from bitgrove.objectives import Objective
 from bitgrove.objectives.metrics import judged_by, make_metric
 from bitgrove.params import BY_NAME
-from bitgrove.params.parameter import checked
+from bitgrove.params.parameter import NO_METRIC, checked
 
 if TYPE_CHECKING:
     from bitgrove.model.model import Model
@@ -85,7 +85,7 @@ def permuted_importance(
 def _name_of_metric(objective: Objective, given: Any) -> str:
     """The objective's own where none is given; ParameterError for one that cannot judge it."""
     names: Any = (objective.default_metric,) if given is None else checked(_METRIC, given)
-    if len(names) != 1 or not isinstance(names[0], str):
+    if len(names) != 1 or not isinstance(names[0], str) or names == NO_METRIC:
         raise ParameterError(f"metric={given!r}: name one, for objective={objective.name!r}")
     if objective.name not in judged_by(make_metric(names[0])):
         raise ParameterError(f"metric={given!r} cannot judge objective={objective.name!r}")
