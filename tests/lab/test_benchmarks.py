@@ -37,7 +37,9 @@ def test_versus_peers_measures_each_system(
     for record in records:
         assert set(record["outcomes"]) == {"bitgrove-2", "sklearn"}
         for outcome in record["outcomes"].values():
-            assert outcome["error"] is None and min(outcome["best"].values()) > 0.0
+            # What is timed as a difference may be nothing on a busy machine.
+            seconds = list(outcome["best"].values())
+            assert outcome["error"] is None and min(seconds) >= 0.0 and max(seconds) > 0.0
     assert set(records[2]["outcomes"]["sklearn"]["quality"]) == {"multi_logloss", "multi_error"}
 
 
