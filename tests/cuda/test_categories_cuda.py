@@ -40,3 +40,13 @@ def test_predictions(backend: Any, name: str) -> None:
     found = model.predict(backend.device.cupy.asarray(rows))
     np.testing.assert_array_equal(backend.device.cupy.asnumpy(found), expected)
     assert any(tree.by_subset.any() for tree in model.trees)
+
+
+def test_statistics_of_many_rows(backend: Any) -> None:
+    """Above 10,000 rows every split pays cat_l2 beside them."""
+    rng = np.random.default_rng(5)
+    user, x = rng.integers(0, 500, 20_000), np.round(rng.normal(size=20_000), 2)
+    data = bg.Dataset(np.stack([user, x], axis=1), (user % 7) + x, categorical_feature=[0])
+    how = {"objective": "regression", "n_estimators": 3, "num_leaves": 31}
+    on_gpu = bg.train({**how, "device": backend.name}, data)
+    assert on_gpu.digest() == bg.train(how, data).digest()
