@@ -88,3 +88,12 @@ def test_classes_one_by_one_take_a_byte_each() -> None:
     targets = make_targets(CpuBackend(1), objective, label, None, None, one_run(50))
     assert targets.label.dtype == np.uint8
     assert targets.label.shape == (objective.n_outputs, 50)
+
+
+def test_labels_that_are_shown_are_not_written_to() -> None:
+    data = bg.Dataset(np.zeros((3, 1)), np.array([0.0, 1.0, 1.0]))
+    assert data.label is not None
+    with pytest.raises(ValueError, match="read-only"):
+        data.label[0] = 5.0
+    data.set_label([5.0, 1.0, 1.0])
+    assert data.label.tolist() == [5.0, 1.0, 1.0]

@@ -171,8 +171,15 @@ class NamedParts:
 
     @property
     def label(self) -> NDArray[np.float64] | None:
-        """One number per row, or several columns of them: a copy, since they are kept narrow."""
-        return None if self.narrow_label is None else widened(self.narrow_label)
+        """One number per row, or several columns of them. Kept narrow, they are shown as a copy.
+
+        Nobody writes to that by mistake: it is read-only. set_label() takes other labels.
+        """
+        if self.narrow_label is None or self.narrow_label.dtype == np.float64:
+            return self.narrow_label
+        shown = widened(self.narrow_label)
+        shown.flags.writeable = False
+        return shown
 
     @label.setter
     def label(self, label: NDArray[Any] | None) -> None:
