@@ -24,6 +24,9 @@ def test_bars_are_the_recorded_seconds(script: dict[str, Any]) -> None:
     runs = pandas.read_csv(script["RESULTS"] / "categories.csv", dtype={"trees": str})
     ours = runs[(runs.library == "bitgrove") & (runs.trees == "default") & (runs.table == "adult")]
     assert ax.patches[0].get_width() == pytest.approx(ours.seconds.mean())
+    picture = (DOCS / "pictures" / "overview.svg").read_text(encoding="utf-8")
+    shown = [text.get_text() for text in ax.texts if text.get_text().count(" s, ") == 1]
+    assert len(shown) == 16 and all(f"<!-- {text} -->" in picture for text in shown)
 
 
 def test_every_set_has_a_dot_for_each_number_of_bits(script: dict[str, Any]) -> None:
