@@ -20,6 +20,10 @@ struct SearchedNode {
   double estimate_unit = 0.0;
   int32_t least_hess = 0;
   bool can_estimate = false;
+
+  // Sums of w + w bits have w / 4 bytes.
+  const uint8_t* bins(int64_t first) const { return slot + first * (width / 4); }
+  int64_t most_hess() const { return static_cast<int64_t>(hess - least_hess); }
 };
 
 // Estimates need 32-bit sums, products below 2^128, and no cancellation (L1 regularisation).

@@ -50,7 +50,7 @@ BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, doub
   const bool is_drawn = drawn != EVERY_CUT;
   const int first = is_drawn ? drawn : 0, last = is_drawn ? std::min(drawn + 1, n_bins) : n_bins;
   for (int b = first; b < last; ++b) {
-    const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
+    const double gl = prefix.grad_at(b) + add_grad, hl = prefix.hess_at(b) + add_hess;
     const double gr = node.grad - gl, hr = node.hess - hl;
     const bool allowed = (hl >= node.min_hess) & (hr >= node.min_hess);
     const double gain = gain_of(gl, hl, gr, hr);
@@ -74,9 +74,8 @@ constexpr double ESTIMATE_ERROR = 0x1p-18;
 constexpr int ESTIMATE_LANES = 16;
 
 struct Estimates {
-  alignas(64) float gain[BINS_PER_FEATURE];
   int first, last;  // estimated bins: whole groups of lanes that hold an allowed cut
-  float top = -1.0f;
+  float top;
 };
 
 // Sums of a node fit; lanes after its last bin hold anything, and are not looked at.
@@ -99,40 +98,41 @@ BG_FN float largest_of(float* values) {
   }
 }
 
-BG_FN void estimate_gains(const ShortPrefix& prefix, int n_bins, int32_t add_grad, int32_t add_hess,
-                          const SearchedNode& node, Estimates& out) {
+template <class Sums>
+BG_FN Estimates estimate_gains(Sums& prefix, int n_bins, int32_t add_grad, int32_t add_hess,
+                               const SearchedNode& node) {
   const auto grad = static_cast<int32_t>(node.grad), hess = static_cast<int32_t>(node.hess);
   const int32_t least = node.least_hess - add_hess, most = hess - node.least_hess - add_hess;
   const float lambda = node.lambda;
   float top[ESTIMATE_LANES];
   for (int lane = 0; lane < ESTIMATE_LANES; ++lane) top[lane] = -1.0f;
   int b = 0;
-  while (b < n_bins && prefix.hess[std::min(b + ESTIMATE_LANES, n_bins) - 1] < least)
+  while (b < n_bins && prefix.hess_at(std::min(b + ESTIMATE_LANES, n_bins) - 1) < least)
     b += ESTIMATE_LANES;
-  out.first = b;
-  for (; b < n_bins && prefix.hess[b] <= most; b += ESTIMATE_LANES)
+  const int first = b;
+  for (; b < n_bins && prefix.hess_at(b) <= most; b += ESTIMATE_LANES)
     for (int lane = 0; lane < ESTIMATE_LANES; ++lane) {
-      const int32_t sum = prefix.hess[b + lane];
-      const int32_t left_grad = wrapped_sum(prefix.grad[b + lane], add_grad),
+      const int32_t sum = prefix.hess_at(b + lane);
+      const int32_t left_grad = wrapped_sum(prefix.grad_at(b + lane), add_grad),
                     left_hess = wrapped_sum(sum, add_hess);
       const float gl = static_cast<float>(left_grad), hl = static_cast<float>(left_hess) + lambda;
       const float gr = static_cast<float>(wrapped_difference(grad, left_grad)),
                   hr = static_cast<float>(wrapped_difference(hess, left_hess)) + lambda;
       const bool allowed = (sum >= least) & (sum <= most) & (b + lane < n_bins);
       const float estimate = ((gl * gl) * hr + (gr * gr) * hl) / (hl * hr);
-      out.gain[b + lane] = allowed ? estimate : -1.0f;
-      top[lane] = out.gain[b + lane] > top[lane] ? out.gain[b + lane] : top[lane];
+      prefix.gain[b + lane] = allowed ? estimate : -1.0f;
+      top[lane] = prefix.gain[b + lane] > top[lane] ? prefix.gain[b + lane] : top[lane];
     }
-  out.last = b;
-  out.top = largest_of<ESTIMATE_LANES>(top);
+  return {first, b, largest_of<ESTIMATE_LANES>(top)};
 }
 
 // As the other best_bin: only bins whose estimate comes near the largest can be the best.
-BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad, double add_hess,
+template <class Sums>
+  requires requires(Sums sums) { sums.gain; }
+BG_FN Candidate best_bin(Sums& prefix, int n_bins, double add_grad, double add_hess,
                          const SearchedNode& node, const PlainGain& gain_of, int, double least) {
-  Estimates estimates;
-  estimate_gains(prefix, n_bins, static_cast<int32_t>(add_grad), static_cast<int32_t>(add_hess),
-                 node, estimates);
+  const Estimates estimates = estimate_gains(prefix, n_bins, static_cast<int32_t>(add_grad),
+                                             static_cast<int32_t>(add_hess), node);
   const double top = estimates.top;
   Candidate best{NO_GAIN, 0};
   if (top < 0.0 ||
@@ -140,10 +140,10 @@ BG_FN Candidate best_bin(const ShortPrefix& prefix, int n_bins, double add_grad,
     return best;
   const auto bar = static_cast<float>(top * (1.0 - ESTIMATE_ERROR));
   for (int first = estimates.first; first < estimates.last; first += ESTIMATE_LANES) {
-    if (!any_reaches<ESTIMATE_LANES>(estimates.gain + first, bar)) continue;
+    if (!any_reaches<ESTIMATE_LANES>(prefix.gain + first, bar)) continue;
     for (int b = first; b < first + ESTIMATE_LANES; ++b) {
-      if (!(estimates.gain[b] >= bar)) continue;
-      const double gl = prefix.grad[b] + add_grad, hl = prefix.hess[b] + add_hess;
+      if (!(prefix.gain[b] >= bar)) continue;
+      const double gl = prefix.grad_at(b) + add_grad, hl = prefix.hess_at(b) + add_hess;
       const double gain = gain_of(gl, hl, node.grad - gl, node.hess - hl);
       if (gain > best.gain) best = {gain, b};
     }
@@ -171,36 +171,34 @@ void search_feature(const SearchedNode& node, const SplitFeatures& features, int
   const bool has_missing = features.has_missing[f];
   const int n_values = n_all - (has_missing ? 1 : 0);
   if (n_all == 2 && !has_missing) return search_cut(node, read_bin(node, offset), f, gain, best);
-  using Sum = std::remove_cvref_t<decltype(Sums::grad[0])>;
-  Sums prefix;
+  HalfPageOff<Sums> room;
+  Sums& prefix = room.from(node.bins(offset));
   const int n_summed = running_sums(node, offset, n_values, prefix);
   // With missing rows the last cut is values against missing; without, it is no split.
   const int n_cuts = has_missing ? n_values : n_values - 1, drawn = gain.drawn_cut(f, n_cuts);
   Candidate right =
       best_bin(prefix, std::min(n_cuts, n_summed), 0.0, 0.0, node, gain, drawn, best.gain);
   bool default_left = !has_missing;
+  LevelSums missing{};
   if (has_missing) {
-    const LevelSums missing = read_bin(node, offset + n_values);
+    missing = read_bin(node, offset + n_values);
     const Candidate left = best_bin(prefix, std::min(n_values - 1, n_summed), missing.grad,
                                     missing.hess, node, gain, drawn, best.gain);
     if (left.gain > right.gain || (left.gain == right.gain && left.bin <= right.bin)) {
       right = left;
       default_left = true;
     }
-    if (default_left && right.gain != NO_GAIN) {
-      prefix.grad[right.bin] += static_cast<Sum>(missing.grad);
-      prefix.hess[right.bin] += static_cast<Sum>(missing.hess);
-    }
   }
-  if (right.gain > best.gain)
-    best = {right.gain,
-            static_cast<int64_t>(prefix.grad[right.bin]),
-            static_cast<int64_t>(prefix.hess[right.bin]),
-            f,
-            right.bin,
-            default_left,
-            0,
-            {}};
+  if (!(right.gain > best.gain)) return;
+  if (!default_left) missing = {};
+  best = {right.gain,
+          static_cast<int64_t>(prefix.grad_at(right.bin) + missing.grad),
+          static_cast<int64_t>(prefix.hess_at(right.bin) + missing.hess),
+          f,
+          right.bin,
+          default_left,
+          0,
+          {}};
 }
 
 // The levels of a category, sorted by the step they ask for.
@@ -303,6 +301,8 @@ SplitInfo search_block(const SearchedNode& node, const SplitFeatures& features, 
     const RuledGain ruled = ruled_gain(rules.gain, *node.searched, *rules.split);
     parent_score = ruled.parent_score;
     with_simd(simd, [&] { search_all<Prefix>(node, features, begin, end, ruled, best); });
+  } else if (node.can_estimate && node.width == 16) {
+    with_simd(simd, [&] { search_all<PackedPrefix>(node, features, begin, end, plain, best); });
   } else if (node.can_estimate) {
     with_simd(simd, [&] { search_all<ShortPrefix>(node, features, begin, end, plain, best); });
   } else {
