@@ -27,6 +27,14 @@ constexpr int64_t SPINS_BETWEEN_CHECKS = 4096;
 
 int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
+// Blocks of the search of each node. To end one takes time: where there are warps enough without a
+// warp for each feature, a warp looks at several.
+constexpr int64_t MANY_WARPS = 32768;
+int64_t search_blocks(int64_t n_features, int64_t n_nodes) {
+  return std::min(blocks_of(n_features, FEATURES_PER_BLOCK),
+                  blocks_of(MANY_WARPS / FEATURES_PER_BLOCK, n_nodes));
+}
+
 template <class T>
 T* host_pointer(uint64_t address) {
   return reinterpret_cast<T*>(address);
@@ -219,7 +227,7 @@ void CudaTree::launch_search(const Plan& plan, const Searched& searched, int64_t
     throw std::length_error("more nodes than the buffers have room for");
   auto* splits = host_pointer<SplitInfo>(buffers.host_splits);
   for (int64_t i = 0; i < searched.n_nodes; ++i) splits[i].ready = 0;
-  const int64_t n_blocks = blocks_of(last - first, FEATURES_PER_BLOCK);
+  const int64_t n_blocks = search_blocks(last - first, searched.n_nodes);
   const auto launch = [&](const auto&... more) {
     stream.launch(kernels.find, {searched.n_nodes * n_blocks}, pool, slot_size(), plan,
                   searched.nodes_at, matrix.bin_offset, matrix.has_missing, allowed,

@@ -17,7 +17,7 @@ from objective_cases import make_objective
 
 # What CuPy adds; for an A100, and for an H100 or H200.
 CUPY_OPTIONS = ("-ftz=true",)
-ARCHITECTURES = ("sm_80", "sm_90")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
 
 @cache

@@ -45,13 +45,9 @@ __device__ void rank_rows(const double* score, int64_t n_rows, int32_t* order) {
 }
 
 template <class Loss>
-BG_FN FixedPair fixed_pair(const Query& q, const RankRules& rules, int64_t i, int64_t j,
-                           bool scaled, bool& upper_is_high) {
-  const int64_t a = q.order[i], b = q.order[j];
-  if (q.label[a] == q.label[b]) return {0, 0};
-  const RankedRow upper = ranked_row<Loss>(q, rules.tables, a, i);
-  const RankedRow lower = ranked_row<Loss>(q, rules.tables, b, j);
-  upper_is_high = upper.label > lower.label;
+BG_FN FixedPair fixed_pair(const Query& q, const RankRules& rules, const RankedRow& upper,
+                           const RankedRow& lower, bool scaled) {
+  if (upper.label == lower.label) return {0, 0};
   const WeighedPair weighed = weigh_pair<Loss>(upper, lower, q.inverse_best);
   const RankPair pair = pull_pair(weighed, q.unit, rules.parameters, scaled);
   return {__double2ll_rn(pair.lambda), __double2ll_rn(pair.hess)};
@@ -64,13 +60,15 @@ __device__ int64_t add_pairs(const Query& q, const RankRules& rules, bool scaled
   const int64_t truncation = Loss::truncation(rules.parameters);
   for (int64_t first = 0; first < q.n_rows; first += RANK_THREADS) {
     const int64_t j = first + threadIdx.x;
+    const bool is_row = j < q.n_rows;
+    const RankedRow lower = is_row ? ranked_row<Loss>(q, rules.tables, q.order[j], j) : RankedRow{};
     int64_t grad = 0, hess = 0;
     const int64_t last = first + RANK_THREADS < q.n_rows ? first + RANK_THREADS : q.n_rows;
     for (int64_t i = 0; i < last && i < truncation; ++i) {
+      const RankedRow row = ranked_row<Loss>(q, rules.tables, q.order[i], i);
       FixedPair pair{0, 0};
-      bool upper_is_high = false;
-      if (i < j && j < q.n_rows) pair = fixed_pair<Loss>(q, rules, i, j, scaled, upper_is_high);
-      const int64_t upper = upper_is_high ? pair.lambda : -pair.lambda;
+      if (i < j && is_row) pair = fixed_pair<Loss>(q, rules, row, lower, scaled);
+      const int64_t upper = row.label > lower.label ? pair.lambda : -pair.lambda;
       grad -= upper;
       hess += pair.hess;
       total -= 2 * pair.lambda;
@@ -81,7 +79,7 @@ __device__ int64_t add_pairs(const Query& q, const RankRules& rules, bool scaled
         atomic_add(q.sums + 2 * i + 1, upper_hess);
       }
     }
-    if (j < q.n_rows) {
+    if (is_row) {
       atomic_add(q.sums + 2 * j, grad);
       atomic_add(q.sums + 2 * j + 1, hess);
     }

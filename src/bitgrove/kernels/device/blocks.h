@@ -32,8 +32,25 @@ BG_FN void atomic_add(int64_t* address, int64_t value) {
   atomicAdd(reinterpret_cast<Word64*>(address), static_cast<Word64>(value));
 }
 
+#if __CUDA_ARCH__ >= 800  // these add up 32 bits over a warp in one step
+BG_FN int64_t warp_sum(int64_t value) {
+  constexpr int PART = 26;  // 32 of such parts fit
+  constexpr unsigned MASK = (1u << PART) - 1;
+  const uint64_t low = __reduce_add_sync(ALL_LANES, static_cast<unsigned>(value) & MASK),
+                 middle = __reduce_add_sync(ALL_LANES, static_cast<unsigned>(value >> PART) & MASK);
+  const int64_t high = __reduce_add_sync(ALL_LANES, static_cast<int>(value >> 2 * PART));
+  return static_cast<int64_t>(low + (middle << PART) + (static_cast<uint64_t>(high) << 2 * PART));
+}
+#else
 BG_FN int64_t warp_sum(int64_t value) {
   for (int step = WARP / 2; step > 0; step /= 2) value += __shfl_xor_sync(ALL_LANES, value, step);
+  return value;
+}
+#endif
+
+BG_FN float warp_largest(float value) {
+  for (int step = WARP / 2; step > 0; step /= 2)
+    value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, step));
   return value;
 }
 

@@ -1,4 +1,5 @@
-// The search of split.cu and ruled_split.cu: one warp per (node, feature), eight bins per lane.
+// The search of split.cu and ruled_split.cu: a warp looks at one or more features of a node, one
+// after another, eight bins per lane.
 //
 // A node whose sibling was built gets its own histogram here, from its parent's, on the way.
 // Ties: lowest feature, then lowest bin, then missing-left, as everywhere. The last block of a node
@@ -6,39 +7,43 @@
 // is a Gain: PlainGain of gain.h, or RuledGain of rules.h.
 #pragma once
 
-#include "blocks.h"
+#include "candidates.h"
 #include "gain.h"
-#include "levels.h"
-#include "plans.h"
+#include "level_search.h"
 
 namespace bitgrove {
 
 constexpr int WARPS_PER_BLOCK = FEATURES_PER_BLOCK;
-constexpr int BINS_PER_LANE = BINS_PER_FEATURE / WARP;
-#define NO_GAIN (-__longlong_as_double(0x7FF0000000000000ll))
 
-BG_FN SplitInfo no_split() { return {NO_GAIN, 0, 0, -1, 0, 0, 0, {}}; }
-
-// Candidate cuts of a feature in the order of ties: 2 * bin, plus 1 where missing goes right.
-struct Candidate {
-  double gain, left_grad, left_hess;
-  int order;
+// A feature's bins on their way from lanes side by side to one: memory is read and written by whole
+// lines. A gap behind each lane's bins keeps lanes apart in the banks of shared memory.
+template <class Sum>
+struct BinScratch {
+  Sum bins[BINS_PER_FEATURE + WARP];
+  BG_FN Sum& at(int bin) { return bins[bin + bin / BINS_PER_LANE]; }
 };
 
 // A lane's eight bins of a feature: those of the node's slot, or what is left of its parent's after
 // the sibling's were taken away, which then becomes the node's.
 template <class Layout>
 BG_FN void load_bins(typename Layout::Sum* slot, const typename Layout::Sum* sibling, int n_bins,
-                     typename Layout::Sum* mine) {
-  const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
+                     BinScratch<typename Layout::Sum>& scratch, typename Layout::Sum* mine) {
+  const int lane = threadIdx.x % WARP;
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) {
-    const bool inside = first + k < n_bins;
-    mine[k] = inside ? slot[first + k] : typename Layout::Sum{};
+    const int bin = k * WARP + lane;
+    const bool inside = bin < n_bins;
+    mine[k] = inside ? slot[bin] : typename Layout::Sum{};
     if (!inside || !sibling) continue;
-    mine[k] = Layout::subtract(mine[k], sibling[first + k]);
-    slot[first + k] = mine[k];
+    mine[k] = Layout::subtract(mine[k], sibling[bin]);
+    slot[bin] = mine[k];
   }
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k) scratch.at(k * WARP + lane) = mine[k];
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k) mine[k] = scratch.at(lane * BINS_PER_LANE + k);
+  __syncwarp();
 }
 
 // Turns a lane's bins into running sums over the feature; returns what its last bin had alone.
@@ -64,28 +69,6 @@ BG_FN typename Layout::Sum running_sums(typename Layout::Sum* sums, int last_bin
   return from_lane(last, last_bin / BINS_PER_LANE);
 }
 
-template <class Gain>
-BG_FN void consider(Candidate& best, double left_grad, double left_hess, int order,
-                    const SearchNode& node, const Gain& gain_of) {
-  const double right_grad = node.grad - left_grad, right_hess = node.hess - left_hess;
-  if (!(left_hess >= node.min_hess) || !(right_hess >= node.min_hess)) return;
-  const double gain = gain_of(left_grad, left_hess, right_grad, right_hess);
-  if (gain > best.gain) best = {gain, left_grad, left_hess, order};
-}
-
-// The warp's best candidate, on every lane.
-BG_FN Candidate best_of_warp(Candidate best) {
-  for (int step = WARP / 2; step > 0; step /= 2) {
-    const Candidate other{__shfl_xor_sync(ALL_LANES, best.gain, step),
-                          __shfl_xor_sync(ALL_LANES, best.left_grad, step),
-                          __shfl_xor_sync(ALL_LANES, best.left_hess, step),
-                          __shfl_xor_sync(ALL_LANES, best.order, step)};
-    if (other.gain > best.gain || (other.gain == best.gain && other.order < best.order))
-      best = other;
-  }
-  return best;
-}
-
 // The missing bin is the last one: running sums below it are of values alone.
 template <class Layout, class Gain>
 BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_missing, int feature,
@@ -97,7 +80,7 @@ BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_m
   // With missing rows the last cut is values against missing; without, it is no split.
   const int n_right = has_missing ? n_values : n_values - 1;
   const int drawn = gain.drawn_cut(feature, n_right);
-  Candidate best{NO_GAIN, 0.0, 0.0, 2 * BINS_PER_FEATURE};
+  Candidate best{NO_GAIN, 2 * BINS_PER_FEATURE};
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) {
     const int bin = lane * BINS_PER_LANE + k;
@@ -110,145 +93,18 @@ BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_m
   }
   best = best_of_warp(best);
   if (!(best.gain > NO_GAIN)) return no_split();
-  const bool default_left = !has_missing || best.order % 2 == 0;
+  const int bin = best.order / 2;
+  const bool with_missing = best.order % 2 == 0;
+  typename Layout::Sum left = of_bin(sums, bin);
+  if (with_missing) left = Layout::add(left, missing);
   return {best.gain,
-          static_cast<int64_t>(best.left_grad),
-          static_cast<int64_t>(best.left_hess),
+          Layout::grad(left),
+          Layout::hess(left),
           feature,
-          best.order / 2,
-          default_left,
+          bin,
+          !has_missing || with_missing,
           0,
           {}};
-}
-
-// Sums of a feature's levels in the order of their steps; first the steps, in the order of bins.
-struct LevelScratch {
-  double grad[BINS_PER_FEATURE], hess[BINS_PER_FEATURE];
-};
-
-// The set of all lanes' bins whose bit is set in `mine`, on every lane.
-BG_FN BinSet set_of_lanes(unsigned mine) {
-  const int lane = threadIdx.x % WARP;
-  uint64_t word = static_cast<uint64_t>(mine) << 8 * (lane % 8);
-  for (int step = 1; step < 8; step *= 2) word |= __shfl_xor_sync(ALL_LANES, word, step);
-  BinSet set;
-  for (int w = 0; w < BINS_PER_FEATURE / 64; ++w)
-    set.words[w] = __shfl_sync(ALL_LANES, word, 8 * w);
-  return set;
-}
-static_assert(BINS_PER_LANE == 8, "a lane's bins are a byte of a set");
-
-BG_FN SplitInfo subset_split(double gain, LevelSums left, int feature, const BinSet& set,
-                             bool default_left) {
-  return {gain,
-          static_cast<int64_t>(left.grad),
-          static_cast<int64_t>(left.hess),
-          feature,
-          SUBSET,
-          default_left,
-          0,
-          set};
-}
-
-// Writes the sums of the levels with rows to the places of their steps; mine[k]: the places of this
-// lane's levels, -1 for those without rows. Returns how many there are.
-BG_FN int sort_levels(const LevelSums* levels, const GainRules& rules, LevelScratch& scratch,
-                      int* mine) {
-  const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
-  double step[BINS_PER_LANE];
-  int n_levels = 0;
-#pragma unroll
-  for (int k = 0; k < BINS_PER_LANE; ++k) {
-    const bool has_rows = levels[k].hess > 0.0;
-    n_levels += has_rows;
-    step[k] = has_rows ? level_step(levels[k], rules) : __longlong_as_double(0x7FF8000000000000ll);
-    scratch.grad[first + k] = step[k];  // NaN comes before and after nothing
-  }
-  for (int shift = WARP / 2; shift > 0; shift /= 2)
-    n_levels += __shfl_xor_sync(ALL_LANES, n_levels, shift);
-  __syncwarp();
-#pragma unroll
-  for (int k = 0; k < BINS_PER_LANE; ++k) mine[k] = 0;
-  for (int b = 0; b < BINS_PER_FEATURE; ++b) {
-    const double other = scratch.grad[b];
-#pragma unroll
-    for (int k = 0; k < BINS_PER_LANE; ++k)
-      mine[k] += other < step[k] || (other == step[k] && b < first + k);
-  }
-  __syncwarp();
-#pragma unroll
-  for (int k = 0; k < BINS_PER_LANE; ++k) {
-    if (!(levels[k].hess > 0.0)) mine[k] = -1;
-    if (mine[k] < 0) continue;
-    scratch.grad[mine[k]] = levels[k].grad;
-    scratch.hess[mine[k]] = levels[k].hess;
-  }
-  __syncwarp();
-  return n_levels;
-}
-
-// The better of the runs from both ends: one lane walks from each.
-template <class Gain>
-BG_FN SplitInfo search_runs(const LevelSums* levels, int missing_bin, int feature,
-                            const SearchNode& node, const Gain& gain_of, LevelScratch& scratch) {
-  const int lane = threadIdx.x % WARP;
-  int mine[BINS_PER_LANE];
-  const int n_levels = sort_levels(levels, gain_of.rules, scratch, mine);
-  LevelRun run{NO_GAIN, {0.0, 0.0}, 0};
-  if (lane < 2)
-    run = best_run(n_levels, node, gain_of, NO_GAIN, [&](int i) {
-      const int at = lane == 0 ? i : n_levels - 1 - i;
-      return LevelSums{scratch.grad[at], scratch.hess[at]};
-    });
-  __syncwarp();
-  const bool low = !(__shfl_sync(ALL_LANES, run.gain, 1) > __shfl_sync(ALL_LANES, run.gain, 0));
-  const int from = low ? 0 : 1;
-  const double gain = __shfl_sync(ALL_LANES, run.gain, from);
-  const LevelSums left{__shfl_sync(ALL_LANES, run.left.grad, from),
-                       __shfl_sync(ALL_LANES, run.left.hess, from)};
-  const int n = __shfl_sync(ALL_LANES, run.n, from);
-  if (n == 0) return no_split();
-  unsigned taken = 0;
-#pragma unroll
-  for (int k = 0; k < BINS_PER_LANE; ++k)
-    taken |= static_cast<unsigned>(mine[k] >= 0 && (low ? mine[k] < n : mine[k] >= n_levels - n))
-             << k;
-  const BinSet set = set_of_lanes(taken);
-  const bool missing_left = __ballot_sync(
-      ALL_LANES, lane == missing_bin / BINS_PER_LANE && (taken >> missing_bin % BINS_PER_LANE & 1));
-  return subset_split(gain, left, feature, set, missing_left);
-}
-
-// One level against the rest.
-template <class Gain>
-BG_FN SplitInfo search_onehot(const LevelSums* levels, int n_bins, int missing_bin, int feature,
-                              const SearchNode& node, const Gain& gain) {
-  const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
-  Candidate best{NO_GAIN, 0.0, 0.0, BINS_PER_FEATURE};
-#pragma unroll
-  for (int k = 0; k < BINS_PER_LANE; ++k)
-    if (first + k < n_bins) consider(best, levels[k].grad, levels[k].hess, first + k, node, gain);
-  best = best_of_warp(best);
-  if (!(best.gain > NO_GAIN)) return no_split();
-  const int at = best.order - first;
-  const BinSet set = set_of_lanes(at >= 0 && at < BINS_PER_LANE ? 1u << at : 0u);
-  return subset_split(best.gain, {best.left_grad, best.left_hess}, feature, set,
-                      best.order == missing_bin);
-}
-
-template <class Layout, class Gain>
-BG_FN SplitInfo search_levels(const typename Layout::Sum* sums, int n_bins, bool has_missing,
-                              int feature, const SearchNode& node, const Gain& gain,
-                              LevelScratch& scratch) {
-  const int missing_bin = n_bins - (has_missing ? 1 : 0);
-  LevelSums levels[BINS_PER_LANE];
-#pragma unroll
-  for (int k = 0; k < BINS_PER_LANE; ++k)
-    levels[k] = {static_cast<double>(Layout::grad(sums[k])),
-                 static_cast<double>(Layout::hess(sums[k]))};
-  if (is_onehot(n_bins, gain.rules))
-    return search_onehot(levels, n_bins, missing_bin, feature, node, gain);
-  return search_runs(levels, missing_bin, feature, node, gain, scratch);
 }
 
 // Written by other blocks: read from L2, where their writes are.
@@ -300,11 +156,23 @@ struct Features {
   int64_t allowed_stride, first, last;
 };
 
-// scratch: of this warp, null where no feature is a category.
+// Of a warp: its bins first; then, of a category, its levels.
+template <class Layout, bool Categories>
+struct WarpScratch {
+  union {
+    BinScratch<typename Layout::Sum> bins;
+    LevelScratch levels;
+  };
+};
+template <class Layout>
+struct WarpScratch<Layout, false> {
+  BinScratch<typename Layout::Sum> bins;
+};
+
 template <class Layout, bool Categories, class Gain>
 BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node,
                        const Features& features, int64_t feature, bool is_allowed,
-                       const Gain& gain_of, LevelScratch* scratch) {
+                       const Gain& gain_of, WarpScratch<Layout, Categories>& scratch) {
   // Where nodes have features of their own, a child may look at what this node may not.
   const bool is_needed = is_allowed || (features.allowed_stride > 0 && node.sibling >= 0);
   if (!is_needed) return no_split();
@@ -315,13 +183,13 @@ BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node,
   const Sum* sibling =
       node.sibling < 0 ? nullptr : reinterpret_cast<Sum*>(pool + node.sibling * slot_size) + offset;
   Sum sums[BINS_PER_LANE];
-  load_bins<Layout>(slot, sibling, n_all, sums);
+  load_bins<Layout>(slot, sibling, n_all, scratch.bins, sums);
   if (!is_allowed) return no_split();
   const Gain gain = gain_of.of_feature(feature);
   if constexpr (Categories)
     if (features.categorical[feature])
       return search_levels<Layout>(sums, n_all, features.has_missing[feature] != 0,
-                                   static_cast<int>(feature), node, gain, *scratch);
+                                   static_cast<int>(feature), node, gain, scratch.levels);
   return search_feature<Layout>(sums, n_all, features.has_missing[feature] != 0,
                                 static_cast<int>(feature), node, gain);
 }
@@ -344,17 +212,18 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
   const auto gain = make_gain(mine);
   __shared__ SplitInfo of_warp[WARPS_PER_BLOCK];
   __shared__ bool is_last;
-  const int64_t feature = features.first + block * WARPS_PER_BLOCK + warp;
-  LevelScratch* scratch = nullptr;
-  if constexpr (Categories) {
-    __shared__ LevelScratch of_warps[WARPS_PER_BLOCK];
-    scratch = of_warps + warp;
-  }
+  __shared__ WarpScratch<Layout, Categories> scratch[WARPS_PER_BLOCK];
+  const int64_t n_features = features.last - features.first, n_warps = n_blocks * WARPS_PER_BLOCK,
+                per_warp = (n_features + n_warps - 1) / n_warps;
+  const int64_t first = features.first + (block * WARPS_PER_BLOCK + warp) * per_warp,
+                last = first + per_warp < features.last ? first + per_warp : features.last;
   SplitInfo info = no_split();
-  if (feature < features.last)
-    info = search<Layout, Categories>(
-        pool, slot_size, mine, features, feature,
-        features.allowed[node * features.allowed_stride + feature] != 0, gain, scratch);
+  for (int64_t feature = first; feature < last; ++feature) {
+    const bool is_allowed = features.allowed[node * features.allowed_stride + feature] != 0;
+    const SplitInfo found = search<Layout, Categories>(pool, slot_size, mine, features, feature,
+                                                       is_allowed, gain, scratch[warp]);
+    if (found.gain > info.gain) info = found;
+  }
   if (threadIdx.x % WARP == 0) of_warp[warp] = info;
   __syncthreads();
   if (threadIdx.x == 0) {
