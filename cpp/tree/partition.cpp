@@ -8,8 +8,6 @@
 #include "tree/partition.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -18,7 +16,7 @@
 #include "common/parallel.h"
 #include "common/plan_checks.h"
 #include "common/widths.h"
-#include "tiles.h"
+#include "tree/divide.h"
 
 namespace bitgrove {
 namespace {
@@ -31,137 +29,12 @@ struct NodeRows {
   int64_t size() const { return end - begin; }
 };
 
-struct Split {
-  const uint8_t* column;
-  uint8_t bin, missing_bin;
-  bool default_left;
-  const BinSet* left_bins;  // null: by the bin
-};
-
 struct Block {
   int node, run;
   int64_t begin, end, n_left, left_to, right_to;
 
   int64_t n_right() const { return end - begin - n_left; }
 };
-
-// Where divided rows go. `left` may be the place they are read from, or before it.
-struct Halves {
-  int32_t *left, *right;
-};
-
-// Vector stores may write past the kept rows, but never past the rows already read.
-int64_t divide_scalar(const Split& s, const int32_t* rows, int64_t from, int64_t n, int64_t n_left,
-                      Halves out) {
-  int64_t n_right = from - n_left;
-  for (int64_t i = from; i < n; ++i) {
-    const int32_t row = rows[i];
-    const bool left = goes_left(s.column[row], s.bin, s.missing_bin, s.default_left);
-    out.left[n_left] = row;
-    out.right[n_right] = row;
-    n_left += left;
-    n_right += !left;
-  }
-  return n_left;
-}
-
-int64_t divide_by_set(const Split& s, const int32_t* rows, int64_t n, Halves out) {
-  const BinSet set = *s.left_bins;
-  int64_t n_left = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int32_t row = rows[i];
-    const bool left = set.holds(s.column[row]);
-    out.left[n_left] = row;
-    out.right[i - n_left] = row;
-    n_left += left;
-  }
-  return n_left;
-}
-
-#if defined(BG_X86)
-
-// Columns are padded by 3 bytes so that the 32-bit gathers stay inside.
-BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n, Halves out) {
-  const __m512i bin = _mm512_set1_epi32(s.bin), missing = _mm512_set1_epi32(s.missing_bin);
-  const __mmask16 keep_missing = s.default_left ? 0xFFFF : 0;
-  int64_t i = 0, n_left = 0;
-  for (; i + 16 <= n; i += 16) {
-    const __m512i row = _mm512_loadu_si512(rows + i);
-    const __m512i value = _mm512_and_si512(
-        _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xFFFF, row, s.column, 1),
-        _mm512_set1_epi32(0xFF));
-    const __mmask16 left = _mm512_cmple_epi32_mask(value, bin) |
-                           (_mm512_cmpeq_epi32_mask(value, missing) & keep_missing);
-    const __mmask16 right = static_cast<__mmask16>(~left);
-    _mm512_storeu_si512(out.left + n_left, _mm512_maskz_compress_epi32(left, row));
-    _mm512_storeu_si512(out.right + (i - n_left), _mm512_maskz_compress_epi32(right, row));
-    n_left += std::popcount(static_cast<uint32_t>(left));
-  }
-  return divide_scalar(s, rows, i, n, n_left, out);
-}
-
-// For each 8-bit mask, the lanes that are kept, in order, first.
-constexpr auto COMPRESS = [] {
-  std::array<std::array<int32_t, 8>, 256> table{};
-  for (int mask = 0; mask < 256; ++mask)
-    for (int lane = 0, kept = 0; lane < 8; ++lane)
-      if (mask >> lane & 1) table[mask][kept++] = lane;
-  return table;
-}();
-
-BG_TARGET_AVX2 inline __m256i lanes(int mask) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(COMPRESS[mask].data()));
-}
-
-// The bins of 16 rows. One by one: a gather of AVX2 takes longer than its loads.
-BG_TARGET_AVX2 inline __m128i bins_of(const uint8_t* column, const int32_t* r) {
-  const auto bin = [=](int i) { return static_cast<char>(column[r[i]]); };
-  return _mm_setr_epi8(bin(0), bin(1), bin(2), bin(3), bin(4), bin(5), bin(6), bin(7), bin(8),
-                       bin(9), bin(10), bin(11), bin(12), bin(13), bin(14), bin(15));
-}
-
-// Where a node's rows are far apart each is a cache line of its own, which is asked for early.
-constexpr int64_t FAR_APART = 128, PREFETCH_ROWS = 128;
-
-BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t n, Halves out) {
-  const __m128i bin = _mm_set1_epi8(static_cast<char>(s.bin));
-  const __m128i missing = _mm_set1_epi8(static_cast<char>(s.missing_bin));
-  const __m128i keep_missing = _mm_set1_epi8(s.default_left ? -1 : 0);
-  const bool far_apart = n > 0 && rows[n - 1] - rows[0] > FAR_APART * n;
-  int64_t i = 0, n_left = 0;
-  for (; i + 16 <= n; i += 16) {
-    if (far_apart)
-      for (int64_t j = i + PREFETCH_ROWS; j < std::min(i + PREFETCH_ROWS + 16, n); ++j)
-        prefetch(s.column + rows[j]);
-    const __m128i value = bins_of(s.column, rows + i);
-    const __m128i below = _mm_cmpeq_epi8(_mm_min_epu8(value, bin), value);
-    const __m128i kept = _mm_and_si128(_mm_cmpeq_epi8(value, missing), keep_missing);
-    const int both = _mm_movemask_epi8(_mm_or_si128(below, kept));
-    for (int half = 0; half < 16; half += 8) {
-      const int left = both >> half & 0xFF, right = left ^ 0xFF;
-      const __m256i row = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + i + half));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.left + n_left),
-                          _mm256_permutevar8x32_epi32(row, lanes(left)));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.right + (i + half - n_left)),
-                          _mm256_permutevar8x32_epi32(row, lanes(right)));
-      n_left += std::popcount(static_cast<uint32_t>(left));
-    }
-  }
-  return divide_scalar(s, rows, i, n, n_left, out);
-}
-
-#endif
-
-int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves out) {
-  if (s.left_bins) return divide_by_set(s, rows, n, out);
-#if defined(BG_X86)
-  if (simd == Simd::avx512) return divide_avx512(s, rows, n, out);
-  if (simd == Simd::avx2) return divide_avx2(s, rows, n, out);
-#else
-  (void)simd;
-#endif
-  return divide_scalar(s, rows, 0, n, 0, out);
-}
 
 std::vector<Block> plan_blocks(const std::vector<NodeRows>& nodes) {
   std::vector<Block> blocks;

@@ -14,7 +14,6 @@
 #include "levels.h"
 #include "rules.h"
 #include "tree/scan.h"
-#include "tree/searched_node.h"
 
 namespace bitgrove {
 namespace {
