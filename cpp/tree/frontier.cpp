@@ -175,9 +175,25 @@ bool Frontier::searchable(const FrontierNode& node) const {
          static_cast<double>(node.hess) >= 2.0 * rules_.least_hess(node.all.both(), node.hess);
 }
 
+// Where all leaves but one are given out, the node of the least gain on its way comes last, and no
+// leaf is left for its children: they need no histogram. -1 if there is none, or several alike.
+int Frontier::find_last_split() const {
+  if (node_rules_ && node_rules_->moves_bounds()) return -1;
+  if (static_cast<int64_t>(known_.size()) != rules_.num_leaves - 1) return -1;
+  int last = known_[0];
+  bool is_alone = true;
+  for (size_t i = 1; i < known_.size(); ++i) {
+    const double gain = nodes_[known_[i]].least_gain, least = nodes_[last].least_gain;
+    if (gain < least) last = known_[i];
+    is_alone = gain < least || (is_alone && gain > least);
+  }
+  return is_alone ? last : -1;
+}
+
 void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
   pairs_.clear();
   next_pair_ = 0;
+  const int last_split = find_last_split();
   for (size_t i = 0; i < batch_.size(); ++i) {
     const FrontierNode node = nodes_[batch_[i]];
     const SplitInfo& split = node.split;
@@ -196,6 +212,10 @@ void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
         nodes_[moved].split = NO_SPLIT;
         if (searchable(nodes_[moved])) pairs_.push_back({-1, moved, -1});
       }
+    if (batch_[i] == last_split) {
+      release(last_split);
+      continue;
+    }
     const bool left_is_small = nodes_[left].all.active <= nodes_[right].all.active;
     pairs_.push_back({batch_[i], left_is_small ? left : right, left_is_small ? right : left});
   }

@@ -94,6 +94,7 @@ class Frontier {
   void replay();
   void choose_pending();
   void take_best_leaf();
+  int find_last_split() const;
   bool searchable(const FrontierNode& node) const;
   int add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
                 int64_t hess);
