@@ -39,6 +39,7 @@ class Prepared(NamedTuple):
     targets: Targets
     grad: Any
     hess: Any
+    outputs: list[tuple[Any, Any]]
     launches: list[Launch]
     n_blocks: int
 
@@ -62,7 +63,8 @@ class GradientKernels:
         answer = device.answers.expect(n_outputs * MAGNITUDES.itemsize, prepared.n_blocks)
         for kernel, grid, data, rest in prepared.launches:
             device.stream.launch(kernel, grid, *data, answer, *rest)
-        return Gradients(prepared.grad, prepared.hess, answer.read(MAGNITUDES, n_outputs))
+        magnitudes = answer.read(MAGNITUDES, n_outputs)
+        return Gradients(prepared.grad, prepared.hess, magnitudes, prepared.outputs)
 
     def _prepare(self, objective: Objective, scores: Any, targets: Targets) -> Prepared:
         sides = _SIDES[:1] if objective.constant_hessian(targets.weight) else _SIDES
@@ -72,8 +74,9 @@ class GradientKernels:
             self._launch_of(part, objective.family, scores, targets, (grad, hess))
             for part in loss_parts(objective, len(scores))
         ]
+        outputs = [(grad[k], None if hess is None else hess[k]) for k in range(len(scores))]
         n_blocks = sum(launch.grid[0] for launch in launches)
-        return Prepared(objective, scores, targets, grad, hess, launches, n_blocks)
+        return Prepared(objective, scores, targets, grad, hess, outputs, launches, n_blocks)
 
     def _launch_of(
         self, part: LossPart, family: str, scores: Any, targets: Targets, out: tuple[Any, Any]

@@ -34,6 +34,7 @@ I64 = NDArray[np.int64]
 _INT64 = np.dtype(np.int64)
 U32 = NDArray[np.uint32]
 _C = _core.constants
+_WARP = 32  # threads; each searches one feature
 # A round sends divisions, or builds and searches; each kind with one number per node beside it.
 _PLAN_BYTES_PER_NODE = max(DIVISION.itemsize, BUILD.itemsize + SEARCH_NODE.itemsize) + 2 * 8
 _PLAN_PADDING = 128
@@ -121,8 +122,8 @@ class CudaPool:
 
     def _use_search(self, file: str) -> None:
         find = "find_level_splits" if self.matrix.mapper.category_features else "find_splits"
-        kernel = self.device.kernels.get(file, f"{find}_{self.half_bits}", _C["THREADS"])
-        self.tree.kernels.find = kernel
+        name, threads = f"{find}_{self.half_bits}", _WARP * _C["FEATURES_PER_BLOCK"]
+        self.tree.kernels.find = self.device.kernels.get(file, name, threads)
 
     def use_rules(self, rules: SplitRules | None) -> None:
         """The kernel that keeps a training's rules, and their arrays on the device."""
