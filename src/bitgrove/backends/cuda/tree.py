@@ -34,7 +34,6 @@ I64 = NDArray[np.int64]
 _INT64 = np.dtype(np.int64)
 U32 = NDArray[np.uint32]
 _C = _core.constants
-_WARP = 32  # threads; each searches one feature
 # A round sends divisions, or builds and searches; each kind with one number per node beside it.
 _PLAN_BYTES_PER_NODE = max(DIVISION.itemsize, BUILD.itemsize + SEARCH_NODE.itemsize) + 2 * 8
 _PLAN_PADDING = 128
@@ -61,7 +60,7 @@ class CudaPool:
         tree.pool, tree.wide = address_of(self.storage), self.half_bits == 64
         tree.n_slots = n_slots
         self._n_nodes, self._has_room = max(n_slots, num_leaves), False
-        self._most_leaves = 0
+        self._num_leaves, self._most_leaves = num_leaves, 0
         self._add_matrix(tree.matrix)
         self._add_buffers(tree.buffers)
         self._add_kernels(tree.kernels)
@@ -122,8 +121,8 @@ class CudaPool:
 
     def _use_search(self, file: str) -> None:
         find = "find_level_splits" if self.matrix.mapper.category_features else "find_splits"
-        name, threads = f"{find}_{self.half_bits}", _WARP * _C["FEATURES_PER_BLOCK"]
-        self.tree.kernels.find = self.device.kernels.get(file, name, threads)
+        kernel = self.device.kernels.get(file, f"{find}_{self.half_bits}", _C["THREADS"])
+        self.tree.kernels.find = kernel
 
     def use_rules(self, rules: SplitRules | None) -> None:
         """The kernel that keeps a training's rules, and their arrays on the device."""
@@ -169,7 +168,7 @@ class CudaPool:
     def leaves_for(self, n_leaves: int) -> _core.CudaLeaves:
         """For trees of that many leaves."""
         if n_leaves > self._most_leaves:
-            self._add_leaves(max(n_leaves, self._n_nodes, _LEAST_LEAVES))
+            self._add_leaves(max(n_leaves, self._num_leaves, _LEAST_LEAVES))
         return self._leaves
 
     def _add_leaves(self, most_leaves: int) -> None:
@@ -180,10 +179,8 @@ class CudaPool:
         device.answers.make_room(GRADIENT_SUMS.itemsize // 8 * most_leaves)
         leaves = _core.CudaLeaves(device.stream, kernels, device.answers.core)
         n_bytes = 2 * _PLAN_BYTES_PER_LEAF * most_leaves + _PLAN_PADDING
-        self._leaf_plan, self._leaf_pinned = (
-            device.memory.empty(n_bytes, np.uint8),
-            PinnedMemory(device.cupy),
-        )
+        self._leaf_plan = device.memory.empty(n_bytes, np.uint8)
+        self._leaf_pinned = PinnedMemory(device.cupy)
         self._leaf_of = device.memory.empty(n_rows, number)
         leaves.use_rooms(address_of(self._leaf_plan), self._leaf_pinned.at_least(n_bytes), n_bytes)
         leaves.leaf_of, leaves.number_bytes = address_of(self._leaf_of), number.itemsize

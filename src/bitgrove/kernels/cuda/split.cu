@@ -6,10 +6,10 @@
 
 using namespace bitgrove;
 
-// WARPS: that a processor must have room for at a time. The search waits for memory most of its
-// time: a few spilled registers cost less than fewer warps.
-#define FIND_KERNEL(NAME, WIDTH, CATEGORIES, WARPS)                                                \
-  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP, WARPS / WARPS_PER_BLOCK)     \
+// BLOCKS: that a processor must have room for at a time. The search waits for memory most of its
+// time: a few spilled registers cost less than a block fewer.
+#define FIND_KERNEL(NAME, WIDTH, CATEGORIES, BLOCKS)                                               \
+  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP, BLOCKS)                      \
       NAME##_##WIDTH(SEARCH_ARGUMENTS) {                                                           \
     SEARCH_NAMED_ARGUMENTS                                                                         \
     find_splits<Packed<WIDTH>, CATEGORIES>(                                                        \
@@ -18,7 +18,7 @@ using namespace bitgrove;
         });                                                                                        \
   }
 
-FIND_KERNEL(find_splits, 32, false, 32)
-FIND_KERNEL(find_splits, 64, false, 16)
-FIND_KERNEL(find_level_splits, 32, true, 16)
-FIND_KERNEL(find_level_splits, 64, true, 16)
+FIND_KERNEL(find_splits, 32, false, 4)
+FIND_KERNEL(find_splits, 64, false, 2)
+FIND_KERNEL(find_level_splits, 32, true, 2)
+FIND_KERNEL(find_level_splits, 64, true, 2)

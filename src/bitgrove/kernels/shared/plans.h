@@ -204,7 +204,7 @@ constexpr int EDGE_THREADS = 1024;
 // Room of a row in the losses over queries: two sums, and the hits down to its rank.
 constexpr int RANK_SCRATCH = 3;
 // Rows of a block of the partition, and features of a block of the search.
-constexpr int PARTITION_ROWS = 4096, FEATURES_PER_BLOCK = 4;
+constexpr int PARTITION_ROWS = 4096, FEATURES_PER_BLOCK = 8;
 // Rows of a block of the binning.
 constexpr int BIN_ROWS = 2048;
 // Shared memory of a histogram block: 32-bit words per bin of a tile.
