@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -42,18 +42,33 @@ from bitgrove.theory.gain_error import rounding_errors
 from bitgrove.theory.leaves import leaf_of_rows
 from bitgrove.training import booster
 from bitgrove.training.booster import Booster, bin_training_set
+from bitgrove.training.grower import Grower
 
 __all__ = [
     "HostMemoryError", "TreeByTree", "Wrapped", "bin_once", "bin_rows", "bins_of", "blocks",
-    "chosen_by_hash", "estimates_noted", "evaluate", "files", "gather_facts", "import_cupy",
-    "make_higgs_like", "n_bins", "scores_along", "simd_level", "tables", "timed_cuda_verbs",
-    "write_atomically",
+    "chosen_by_hash", "estimates_noted", "evaluate", "files", "gather_facts", "host_laps",
+    "import_cupy", "make_higgs_like", "n_bins", "scores_along", "simd_level", "tables",
+    "timed_cuda_verbs", "write_atomically",
 ]  # fmt: skip
 
 Array = NDArray[Any]
 _CUDA_VERBS = {
     CudaBackend: ("gradients", "quantize", "select_rows", "start_tree"),
     CudaTreeWork: ("grow", "leaf_sums", "add_tree"),
+}
+_LAPS: dict[tuple[Any, str], str] = {
+    (CudaBackend, "gradients"): "gradients",
+    (CudaBackend, "select_rows"): "row list",
+    (CudaBackend, "quantize"): "quantizing",
+    (CudaBackend, "start_tree"): "start",
+    (CudaTreeWork, "grow"): "rounds",
+    (CudaTreeWork, "set_leaves"): "numbers of leaves",
+    (CudaTreeWork, "leaf_sums"): "leaf sums",
+    (CudaTreeWork, "add_tree"): "adding leaf values",
+    (booster, "quantize"): "Python: scales",
+    (Booster, "_add_tree"): "Python: the tree's steps",
+    (Grower, "grow"): "Python: the frontier, what it found",
+    (Booster, "boost"): "Python: the iteration",
 }
 
 
@@ -286,6 +301,36 @@ def timed_cuda_verbs() -> Iterator[dict[str, list[float]]]:
     finally:
         for (owner, verb), function in kept.items():
             setattr(owner, verb, function)
+
+
+@contextmanager
+def host_laps() -> Iterator[dict[str, list[float]]]:
+    """The host's seconds in each call of what a tree takes, less those of the calls inside of it.
+
+    Nothing is waited for: a verb's time is that of its launches and of what it reads.
+    """
+    laps: dict[str, list[float]] = defaultdict(list)
+    inside = [0.0]  # seconds of the calls inside of each that is under way
+
+    def on_clock(function: Callable[..., Any], label: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            inside.append(0.0)
+            started = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                spent = time.perf_counter() - started
+                laps[label].append(spent - inside.pop())
+                inside[-1] += spent
+
+        return call
+
+    with ExitStack() as patched:
+        for (owner, name), label in _LAPS.items():
+            patched.enter_context(
+                mock.patch.object(owner, name, on_clock(getattr(owner, name), label))
+            )
+        yield laps
 
 
 # ---------------------------------------------------------------- memory

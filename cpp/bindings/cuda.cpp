@@ -8,6 +8,7 @@
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "cuda/cuda_leaves.h"
 #include "cuda/cuda_tree.h"
 #include "cuda/ring.h"
 #include "tree/rounds.h"
@@ -46,22 +47,27 @@ class ArrayBytes {
   Py_buffer view_;
 };
 
-// Adds a kernel's argument: a number, or an array of records whose fields have 8 bytes.
-void add_argument(std::vector<uint64_t>& words, nb::handle argument) {
-  const bool is_array =
-      !PyLong_Check(argument.ptr()) && !PyFloat_Check(argument.ptr()) &&
-      nb::hasattr(argument, "shape") &&
-      nb::len(nb::object(argument.attr("shape"))) > 0;  // NumPy's numbers have none
-  if (!is_array) {
-    words.push_back(number_bits(argument));
-    return;
-  }
-  const ArrayBytes array(argument, PyBUF_C_CONTIGUOUS);
-  const std::span<const std::byte> bytes = array.bytes();
+void add_bytes(std::vector<uint64_t>& words, std::span<const std::byte> bytes) {
   require(bytes.size() % sizeof(uint64_t) == 0, "records of a kernel have fields of 8 bytes");
   const size_t first = words.size();
   words.resize(first + bytes.size() / sizeof(uint64_t));
   std::memcpy(words.data() + first, bytes.data(), bytes.size());
+}
+
+bool is_array(nb::handle argument) {  // NumPy's numbers have no shape
+  return nb::hasattr(argument, "shape") && nb::len(nb::object(argument.attr("shape"))) > 0;
+}
+
+// Adds a kernel's argument: a number, an Answer, or an array of records whose fields have 8 bytes.
+void add_argument(std::vector<uint64_t>& words, nb::handle argument) {
+  if (PyLong_Check(argument.ptr()) || PyFloat_Check(argument.ptr()))
+    words.push_back(number_bits(argument));
+  else if (nb::isinstance<Answer>(argument))
+    add_bytes(words, std::as_bytes(std::span(&nb::cast<const Answer&>(argument).place, 1)));
+  else if (is_array(argument))
+    add_bytes(words, ArrayBytes(argument, PyBUF_C_CONTIGUOUS).bytes());
+  else
+    words.push_back(number_bits(argument));
 }
 
 void launch(const Stream& stream, const Kernel& kernel, std::pair<int64_t, int64_t> grid,
@@ -102,6 +108,23 @@ template <class Verb>
 auto without_gil(Verb&& verb) {
   nb::gil_scoped_release release;
   return verb();
+}
+
+// What the kernels told, as n records or numbers of a dtype.
+RecordArray read(Answer& answer, nb::handle dtype, size_t n_records) {
+  const std::span<const int64_t> sums = without_gil([&] { return answer.read(); });
+  return new_records(sums.data(), n_records, sums.size_bytes() / n_records, dtype);
+}
+
+std::span<const int64_t> items(const Vector<const int64_t>& array) {
+  return {array.data(), array.size()};
+}
+
+RecordArray leaf_sums(CudaLeaves& leaves, DeviceAddress grad, DeviceAddress hess, double grad_unit,
+                      double hess_unit) {
+  const std::span<const int64_t> sums =
+      without_gil([&] { return leaves.sum(grad, hess, grad_unit, hess_unit); });
+  return new_records(sums.data(), sums.size() / 2, sizeof(GradientSums), dtype_of<GradientSums>());
 }
 
 void build(CudaTree& tree, const Records<Build>& builds) {
@@ -179,10 +202,69 @@ void bind_handles(nb::module_& m) {
       .def_rw("n_bytes", &Ring::n_bytes)
       .def_prop_ro("room", &Ring::room)
       .def("restart", &Ring::restart)
-      .def("holds", &Ring::holds, "address"_a)
-      .def("take", &Ring::take, "size"_a)
       .def("send", &send, "arrays"_a)
       .def("fetch", &fetch, "address"_a, "to"_a);
+  nb::class_<Answer>(m, "Answer", "Sums that kernels add up and tell the host.")
+      .def(
+          "__init__",
+          [](Answer* self, const Stream& stream) {
+            new (self) Answer;
+            self->stream = stream;
+          },
+          "stream"_a)
+      .def(
+          "use_memory",
+          [](Answer& answer, DeviceAddress sums, DeviceAddress n_done, uint64_t told,
+             int64_t n_words) {
+            answer.place = {sums, n_done, told, 0, 0};
+            answer.room = n_words;
+          },
+          "sums"_a, "n_done"_a, "told"_a, "n_words"_a)
+      .def_ro("room", &Answer::room)
+      .def("expect", &Answer::expect, "n_words"_a, "n_blocks"_a)
+      .def("read", &read, "dtype"_a, "n_records"_a);
+}
+
+void bind_leaves(nb::module_& m) {
+  nb::class_<CudaLeaves>(m, "CudaLeaves", "The leaves of a finished tree on a GPU.")
+      .def(
+          "__init__",
+          [](CudaLeaves* self, const Stream& stream, const std::vector<Kernel>& kernels,
+             Answer& answer) {
+            require(kernels.size() == 3, "leaves have three kernels");
+            new (self) CudaLeaves;
+            self->stream = stream;
+            self->kernels = {kernels[0], kernels[1], kernels[2]};
+            self->answer = &answer;
+          },
+          "stream"_a, "kernels"_a, "answer"_a, nb::keep_alive<1, 4>())
+      .def_rw("number_bytes", &CudaLeaves::number_bytes)
+      .def_rw("leaf_of", &CudaLeaves::leaf_of)
+      .def_rw("n_rows", &CudaLeaves::n_rows)
+      .def_rw("n_processors", &CudaLeaves::n_processors)
+      .def(
+          "use_rooms",
+          [](CudaLeaves& leaves, DeviceAddress device, uint64_t host, int64_t n_bytes) {
+            const uint64_t half = static_cast<uint64_t>(n_bytes) / 32 * 16;
+            leaves.ranges_room = {device, host, static_cast<int64_t>(half)};
+            leaves.values_room = {device + half, host + half, static_cast<int64_t>(half)};
+          },
+          "device"_a, "host"_a, "n_bytes"_a)
+      .def_prop_ro(
+          "parts",
+          [](const CudaLeaves& leaves) { return std::pair(leaves.parts().x, leaves.parts().y); })
+      .def(
+          "mark",
+          [](CudaLeaves& leaves, DeviceAddress rows, const Vector<const int64_t>& begins,
+             const Vector<const int64_t>& ends) { leaves.mark(rows, items(begins), items(ends)); },
+          "rows"_a, "begins"_a, "ends"_a)
+      .def("sum", &leaf_sums, "grad"_a, "hess"_a, "grad_unit"_a, "hess_unit"_a)
+      .def(
+          "add",
+          [](const CudaLeaves& leaves, DeviceAddress scores, const Vector<const double>& values) {
+            leaves.add(scores, {values.data(), values.size()});
+          },
+          "scores"_a, "values"_a);
 }
 
 void bind_parts(nb::module_& m) {
@@ -220,11 +302,10 @@ void bind_parts(nb::module_& m) {
       .def_rw("progress", &TreeBuffers::progress)
       .def_rw("found", &TreeBuffers::found)
       .def_rw("n_done", &TreeBuffers::n_done)
-      .def_rw("plan", &TreeBuffers::plan)
-      .def_rw("host_plan", &TreeBuffers::host_plan)
+      .def("use_plan", [](TreeBuffers& buffers, DeviceAddress device, uint64_t host,
+                          int64_t n_bytes) { buffers.plan_room = {device, host, n_bytes}; })
       .def_rw("host_left", &TreeBuffers::host_left)
       .def_rw("host_splits", &TreeBuffers::host_splits)
-      .def_rw("plan_bytes", &TreeBuffers::plan_bytes)
       .def_rw("n_nodes", &TreeBuffers::n_nodes);
 }
 
@@ -233,6 +314,7 @@ void bind_parts(nb::module_& m) {
 void init_cuda(nb::module_& m) {
   bind_handles(m);
   bind_parts(m);
+  bind_leaves(m);
   m.def("plan_blocks", &plan_blocks_for_python, "builds"_a, "half_bits"_a, "n_tiles"_a,
         "n_processors"_a, "How a GPU divides builds into blocks of rows.");
   nb::class_<CudaTree>(m, "CudaTree", "One tree on a GPU: the verbs on its arrays.")

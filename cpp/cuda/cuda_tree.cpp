@@ -2,10 +2,10 @@
 #include "cuda/cuda_tree.h"
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 
 #include "common/plan_checks.h"
+#include "cuda/plan_writer.h"
 #include "tiles.h"
 #include "tree/splits.h"
 
@@ -23,7 +23,6 @@ constexpr int64_t LEAST_ROWS = 1024, MOST_ROWS = 8192, MOST_SPLIT_ROWS = 4096,
                   LEAST_NARROW_ROWS = 2048;
 constexpr int64_t BLOCKS_PER_PROCESSOR = 8;
 constexpr int64_t UNKNOWN = -1;
-constexpr int64_t SPINS_BETWEEN_CHECKS = 4096;
 
 int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
@@ -66,51 +65,6 @@ BlockPlan plan_blocks(std::span<const Build> builds, int half_bits, int64_t n_ti
   return plan;
 }
 
-// Writes a Plan. A short one is part of every launch, a long one is sent to the device in one copy.
-class CudaTree::PlanWriter {
- public:
-  explicit PlanWriter(const CudaTree& tree) : tree_(tree) {}
-
-  // Where the records are in the plan.
-  template <class Record>
-  int64_t add(std::span<const Record> records) {
-    const size_t n_bytes = records.size_bytes(), at = end_;
-    end_ += (n_bytes + 15) / 16 * 16;
-    if (static_cast<int64_t>(end_) > tree_.buffers.plan_bytes)
-      throw std::length_error("a plan is larger than its buffer");
-    std::memcpy(written() + at, records.data(), n_bytes);
-    return static_cast<int64_t>(at);
-  }
-  template <class Record>
-  int64_t add(const std::vector<Record>& records) {
-    return add(std::span<const Record>(records));
-  }
-  const Plan& finish() {
-    const bool is_short = end_ <= sizeof plan_.here;
-    plan_.address = is_short ? 0 : tree_.buffers.plan;
-    if (is_short)
-      std::memcpy(plan_.here, written(), end_);
-    else
-      tree_.stream.upload(tree_.buffers.plan, written(), end_);
-    return plan_;
-  }
-
- private:
-  uint8_t* written() const { return host_pointer<uint8_t>(tree_.buffers.host_plan); }
-
-  const CudaTree& tree_;
-  size_t end_ = 0;
-  Plan plan_;
-};
-
-// Waits until the device has written what is asked for; the stream is only asked now and then.
-template <class Ready>
-void CudaTree::watch(const Ready& ready) const {
-  for (int64_t spins = 1; !ready(); ++spins)
-    if (spins % SPINS_BETWEEN_CHECKS == 0 && !stream.is_busy() && !ready())
-      throw std::runtime_error("the GPU finished its work without a result");
-}
-
 std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
   const auto n_nodes = static_cast<int64_t>(divisions.size());
   for (const Division& step : divisions) check_division(step, n_listed, matrix.n_features);
@@ -129,7 +83,7 @@ std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
     for (size_t i = 0; slot_size() <= MOST_CLEARED && i < expected_.size(); ++i)
       if (divisions[i].end - divisions[i].begin > 2 * LEAST_ROWS) cleared_.push_back(expected_[i]);
     expected_.clear();
-    PlanWriter writer(*this);
+    PlanWriter writer(stream, buffers.plan_room);
     const int64_t divisions_at = writer.add(divisions), first_block_at = writer.add(first_block),
                   cleared_at = writer.add(cleared_),
                   n_cleared = static_cast<int64_t>(cleared_.size());
@@ -143,7 +97,7 @@ std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
   }
   std::vector<RowCounts> found;
   for (int64_t i = 0; i < n_nodes; ++i) {
-    watch([&] { return __atomic_load_n(left + i, __ATOMIC_ACQUIRE) != UNKNOWN; });
+    stream.watch([&] { return __atomic_load_n(left + i, __ATOMIC_ACQUIRE) != UNKNOWN; });
     found.push_back({left[i], 0});
   }
   return found;
@@ -188,7 +142,7 @@ BlockPlan CudaTree::blocks_for(std::span<const Build> builds) const {
 
 void CudaTree::build(std::span<const Build> builds) {
   const BlockPlan blocks = blocks_for(builds);
-  PlanWriter writer(*this);
+  PlanWriter writer(stream, buffers.plan_room);
   const int64_t builds_at = writer.add(blocks.builds),
                 first_block_at = writer.add(blocks.first_block);
   launch_builds(blocks, writer.finish(), builds_at, first_block_at);
@@ -206,7 +160,7 @@ void CudaTree::subtract(std::span<const Subtraction> subtractions, int64_t first
                 parts = blocks_of((last_bin - first_bin) * per_bin, SLOT_PART);
   const int64_t n_blocks = static_cast<int64_t>(subtractions.size()) * parts;
   if (n_blocks == 0) return;
-  PlanWriter writer(*this);
+  PlanWriter writer(stream, buffers.plan_room);
   const int64_t steps_at = writer.add(subtractions);
   stream.launch(kernels.subtract, {n_blocks}, pool, slot_size(), writer.finish(), steps_at,
                 first_bin * per_bin, last_bin * per_bin, parts);
@@ -245,7 +199,7 @@ void CudaTree::launch_search(const Plan& plan, const Searched& searched, int64_t
 std::vector<SplitInfo> CudaTree::found_splits(int64_t n_nodes) const {
   auto* splits = host_pointer<SplitInfo>(buffers.host_splits);
   for (int64_t i = 0; i < n_nodes; ++i) {
-    watch([&] { return __atomic_load_n(&splits[i].ready, __ATOMIC_ACQUIRE) != 0; });
+    stream.watch([&] { return __atomic_load_n(&splits[i].ready, __ATOMIC_ACQUIRE) != 0; });
     splits[i].ready = 0;
   }
   return {splits, splits + n_nodes};
@@ -259,7 +213,7 @@ std::vector<SplitInfo> CudaTree::find(std::span<const SearchNode> nodes, int64_t
   if (first == last) return std::vector<SplitInfo>(n_nodes, NO_SPLIT);  // more ranks than features
   std::vector<SearchNode> complete(nodes.begin(), nodes.end());
   for (SearchNode& node : complete) node.sibling = -1;  // was taken away already
-  PlanWriter writer(*this);
+  PlanWriter writer(stream, buffers.plan_room);
   const Searched searched = write_nodes(writer, complete, allowed_rows);
   launch_search(writer.finish(), searched, first, last);
   return found_splits(n_nodes);
@@ -267,7 +221,7 @@ std::vector<SplitInfo> CudaTree::find(std::span<const SearchNode> nodes, int64_t
 
 std::vector<SplitInfo> CudaTree::search(const SearchPlan& plan) {
   const BlockPlan blocks = blocks_for(plan.builds);
-  PlanWriter writer(*this);
+  PlanWriter writer(stream, buffers.plan_room);
   const int64_t builds_at = writer.add(blocks.builds),
                 first_block_at = writer.add(blocks.first_block);
   const Searched searched = write_nodes(writer, plan.nodes, plan.allowed);

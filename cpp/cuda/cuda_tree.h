@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/driver.h"
+#include "cuda/plan_writer.h"
 #include "gain.h"
 #include "tree/frontier.h"
 
@@ -35,11 +35,12 @@ struct DeviceRules {
   int64_t extra_trees = 0;
 };
 
-// Memory that is used again in every round; `plan` and its twin on the host have plan_bytes.
+// Memory that is used again in every round.
 struct TreeBuffers {
-  DeviceAddress rows = 0, counts = 0, progress = 0, found = 0, n_done = 0, plan = 0;
-  uint64_t host_plan = 0, host_left = 0, host_splits = 0;  // pinned
-  int64_t plan_bytes = 0, n_nodes = 0;
+  DeviceAddress rows = 0, counts = 0, progress = 0, found = 0, n_done = 0;
+  uint64_t host_left = 0, host_splits = 0;  // pinned
+  int64_t n_nodes = 0;
+  PlanRoom plan_room;
 };
 
 // Builds divided into blocks of rows; node i has the blocks [first_block[i], first_block[i + 1]).
@@ -82,8 +83,6 @@ class CudaTree {
   std::vector<SplitInfo> search(const SearchPlan& plan);
 
  private:
-  class PlanWriter;
-
   int64_t slot_size() const { return matrix.n_bins * (wide ? 2 : 1); }
   BlockPlan blocks_for(std::span<const Build> builds) const;
   bool is_clear(const BlockPlan& blocks) const;
@@ -97,8 +96,6 @@ class CudaTree {
                        std::span<const uint8_t> allowed_rows) const;
   void launch_search(const Plan& plan, const Searched& searched, int64_t first, int64_t last);
   std::vector<SplitInfo> found_splits(int64_t n_nodes) const;
-  template <class Ready>
-  void watch(const Ready& ready) const;
 
   std::vector<int> expected_, cleared_;  // slots: before a division, and by it
 };

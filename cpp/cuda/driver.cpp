@@ -21,6 +21,7 @@ struct Driver {
                 void**, void**);
   int (*upload)(uint64_t, const void*, size_t, void*);
   int (*download)(void*, uint64_t, size_t, void*);
+  int (*fill)(uint64_t, unsigned char, size_t, void*);
   int (*synchronize)(void*);
   int (*query)(void*);
   int (*error_name)(int, const char**);
@@ -52,6 +53,7 @@ Driver load_driver() {
   find(library, "cuLaunchKernel", driver.launch);
   find(library, "cuMemcpyHtoDAsync_v2", driver.upload);
   find(library, "cuMemcpyDtoHAsync_v2", driver.download);
+  find(library, "cuMemsetD8Async", driver.fill);
   find(library, "cuStreamSynchronize", driver.synchronize);
   find(library, "cuStreamQuery", driver.query);
   find(library, "cuGetErrorName", driver.error_name);
@@ -90,6 +92,10 @@ void Stream::upload(DeviceAddress to, const void* from, size_t n_bytes) const {
 
 void Stream::download(void* to, DeviceAddress from, size_t n_bytes) const {
   check(driver().download(to, from, n_bytes, pointer(handle_)), "a copy to the host");
+}
+
+void Stream::fill(DeviceAddress to, uint8_t byte, size_t n_bytes) const {
+  check(driver().fill(to, byte, n_bytes, pointer(handle_)), "writing to the device");
 }
 
 void Stream::wait() const { check(driver().synchronize(pointer(handle_)), "training"); }

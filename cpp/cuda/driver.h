@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 
 namespace bitgrove {
 
@@ -36,11 +37,21 @@ class Stream {
   void launch_raw(const Kernel& kernel, Grid grid, void** arguments) const;
   void upload(DeviceAddress to, const void* from, size_t n_bytes) const;
   void download(void* to, DeviceAddress from, size_t n_bytes) const;
+  void fill(DeviceAddress to, uint8_t byte, size_t n_bytes) const;
   void wait() const;
   // True while work is under way; throws if it failed.
   bool is_busy() const;
+  // Waits until the device has written what is asked for; the stream is only asked now and then.
+  template <class Ready>
+  void watch(const Ready& ready) const {
+    for (int64_t spins = 1; !ready(); ++spins)
+      if (spins % SPINS_BETWEEN_CHECKS == 0 && !is_busy() && !ready())
+        throw std::runtime_error("the GPU finished its work without a result");
+  }
 
  private:
+  static constexpr int64_t SPINS_BETWEEN_CHECKS = 4096;
+
   uint64_t handle_;
 };
 

@@ -1,4 +1,5 @@
-// A ring of pinned memory with its twin on the device: small arrays go there, results come back.
+// A ring of pinned memory with its twin on the device: small arrays go there, and may come back
+// changed.
 //
 // Python owns the memory and asks for room first; when a ring is full it waits for the stream and
 // starts the ring again.
@@ -25,22 +26,16 @@ class Ring {
 
   int64_t room() const { return n_bytes - used_; }
   void restart() { used_ = 0; }
-  bool holds(DeviceAddress address) const {
-    return address - device < static_cast<uint64_t>(n_bytes);
-  }
 
-  // Room for a result: what the ring was filled with.
-  DeviceAddress take(int64_t size) {
-    const int64_t at = used_, end = at + (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (end > n_bytes) throw std::length_error("a ring is full");
-    used_ = end;
-    return device + static_cast<uint64_t>(at);
-  }
   // A copy; flush(first) sends everything from there on.
   DeviceAddress write(std::span<const std::byte> bytes) {
-    const DeviceAddress at = take(static_cast<int64_t>(bytes.size()));
-    std::memcpy(host_of(at), bytes.data(), bytes.size());
-    return at;
+    const int64_t at = used_, size = static_cast<int64_t>(bytes.size()),
+                  end = at + (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (end > n_bytes) throw std::length_error("a ring is full");
+    used_ = end;
+    const DeviceAddress place = device + static_cast<uint64_t>(at);
+    std::memcpy(host_of(place), bytes.data(), bytes.size());
+    return place;
   }
   void flush(DeviceAddress first) const {
     const DeviceAddress end = device + static_cast<uint64_t>(used_);
@@ -48,7 +43,8 @@ class Ring {
   }
   // Starts to bring back what the device wrote; it is there after the stream was waited for.
   const std::byte* begin_fetch(DeviceAddress from, size_t size) const {
-    if (!holds(from) || size > device + static_cast<uint64_t>(n_bytes) - from)
+    const bool is_here = from - device < static_cast<uint64_t>(n_bytes);
+    if (!is_here || size > device + static_cast<uint64_t>(n_bytes) - from)
       throw std::out_of_range("an address that is not of this ring");
     if (size > 0) stream.download(host_of(from), from, size);
     return host_of(from);

@@ -29,8 +29,8 @@ TYPES: dict[str, Any] = {
 CLASSES = {"Rounding"}
 # A field of other records, four words of 64 bits.
 PARTS = {"BinSet"}
-# Hold records on their way to a GPU.
-HOLDERS = {"Plan", "PlacedBins"}
+# Hold records on their way to a GPU, or sums on their way back.
+HOLDERS = {"Plan", "PlacedBins", "AnswerPlace"}
 
 
 def declared() -> dict[str, list[tuple[str, str]]]:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import bitgrove as bg
-from bitgrove.backends.cuda import predict as device_predict
 from bitgrove.backends.cuda import transfer
+from bitgrove.backends.cuda.forest import predict as device_predict
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model import predict as model_predict
 from bitgrove.model.model import Model

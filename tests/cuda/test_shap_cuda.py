@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import bitgrove as bg
-from bitgrove.backends.cuda import explain as device_explain
-from bitgrove.backends.cuda import predict as device_predict
+from bitgrove.backends.cuda.forest import explain as device_explain
+from bitgrove.backends.cuda.forest import predict as device_predict
 from bitgrove.errors import ParameterError
 from bitgrove.model.explain import methods
 from cases import CASES

@@ -12,6 +12,7 @@ WHICH = {
     "binning": "from a table of the host to bins",
     "fingerprint": "the record of a training: fingerprints of its data",
     "first_use": "the first training of a process, without and with compiled kernels on disk",
+    "laps": "where the host's time goes while a tree grows on the GPU",
     "predict": "predictions of host rows, on the CPU and on the GPU",
 }
 

@@ -285,13 +285,17 @@ class Gradients(NamedTuple):
 
     grad and hess: (n_outputs, n_rows) float32 on the device; hess is None where it is constant one.
     magnitudes: a MAGNITUDES record for each output; zero where there is no hess.
+    outputs: (grad[k], hess[k]) of each, from backends where looking them up takes time.
     """
 
     grad: Any
     hess: Any
     magnitudes: Records
+    outputs: Sequence[tuple[Any, Any]] | None = None
 
     def output(self, k: int) -> OutputGradients:
+        if self.outputs is not None:
+            return OutputGradients(*self.outputs[k], self.magnitudes[k])
         hess = None if self.hess is None else self.hess[k]
         return OutputGradients(self.grad[k], hess, self.magnitudes[k])
 

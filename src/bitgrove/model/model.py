@@ -360,7 +360,7 @@ class Model(Explains, Exportable, OtherNames, Reported):
 
     def _device_forest(self, gpu: str) -> Any:
         """The trees on a GPU, sent there once."""
-        from bitgrove.backends.cuda.predict import DeviceForest
+        from bitgrove.backends.cuda.forest.predict import DeviceForest
 
         if gpu not in self._device_forests:
             self._device_forests[gpu] = DeviceForest(self.trees, self.base_score, gpu)

@@ -60,7 +60,7 @@ class Guards:
         TrainingError where they are no numbers, or so large that sums of them could be none."""
         bound = self._step * learning_rate
         # None is farther out than the root of the sum of their squares, which takes one look.
-        if values @ values <= min(bound, self._too_far, _LARGEST_LEAF) ** 2:
+        if values.dot(values) <= min(bound, self._too_far, _LARGEST_LEAF) ** 2:
             return values
         farthest = float(np.maximum.reduce(np.abs(values), initial=0.0))
         if farthest > bound:

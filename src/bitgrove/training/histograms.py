@@ -39,19 +39,17 @@ class WidthPlan:
         self._limits = max(quantized.grad_limit, 1), max(quantized.hess_limit, 1)
         abs_grad, hess = quantized.abs_grad_sum, quantized.hess_sum
         n_active = max(n_rows - quantized.zero_rows, 1)
-        most_rows, usual_rows = [], []
-        for width, (grad_range, hess_range) in _RANGES.items():
-            # If the sums over all rows fit, so do those of any node.
+        most_rows, usual_rows = [ALL_ROWS] * len(_RANGES), [ALL_ROWS] * len(_RANGES)
+        for i, (width, (grad_range, hess_range)) in enumerate(_RANGES.items()):
+            # If the sums over all rows fit, so do those of any node, here and in wider halves.
             if abs_grad <= grad_range and hess <= hess_range:
-                most_rows.append(ALL_ROWS)
-                usual_rows.append(ALL_ROWS)
-                continue
-            usual = (
+                break
+            most_rows[i] = min(self.rows_that_fit(width), ALL_ROWS)
+            usual_rows[i] = min(
                 grad_range * n_active // max(abs_grad, 1),
                 hess_range * n_active // max(hess, 1),
+                ALL_ROWS,
             )
-            most_rows.append(min(self.rows_that_fit(width), ALL_ROWS))
-            usual_rows.append(min(*usual, ALL_ROWS))
         self._most_rows = most_rows[-1]  # of the widest
         self.limits = _core.WidthLimits(
             most_rows[1:], most_rows, usual_rows, BLOCK_ROWS, LEAST_BLOCK_ROWS, LEAST_ROWS

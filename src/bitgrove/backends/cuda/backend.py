@@ -24,14 +24,14 @@ from bitgrove.backends.base import (
 from bitgrove.backends.core_tree import core_frontier
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.binning import add_columns, bin_on_device
-from bitgrove.backends.cuda.device import Device, blocks_of, on_device
+from bitgrove.backends.cuda.device import Device, Grid, blocks_of, on_device
 from bitgrove.backends.cuda.edges import edge_bytes, find_on_device
+from bitgrove.backends.cuda.gradients import GradientKernels
 from bitgrove.backends.cuda.matrix import CudaMatrix
 from bitgrove.backends.cuda.memory import BYTES_PER_OUTPUT, BYTES_PER_ROW, address_of
 from bitgrove.backends.cuda.panel import CudaPanel
 from bitgrove.backends.cuda.transfer import Sender
 from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
-from bitgrove.backends.losses import LossPart, loss_parts
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
@@ -46,15 +46,15 @@ from bitgrove.kernels.plans import (
 )
 from bitgrove.machine.memory import Room, free_memory, host_room
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import Custom, Objective
+from bitgrove.objectives import Objective
 from bitgrove.objectives.metrics import EvalSet
 from bitgrove.params import TrainParams
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-_C = _core.constants
 _MOST_BINS = 257  # of a feature, as the histogram pool counts them
+_INT64 = np.dtype(np.int64)
 _SLOT_BIN = 16  # bytes of a bin of the widest histograms
 
 
@@ -73,6 +73,7 @@ class CudaBackend:
         self._num_leaves = params.num_leaves
         self.pool_mb = max(self.device.free_bytes() >> 22, 1)  # a quarter
         self._host = CpuBackend(params.n_jobs)
+        self._gradients = GradientKernels(self.device)
         self._sender = Sender(self.device, self._host.n_threads)
         self._pool_bytes = (params.histogram_pool_mb or self.pool_mb) << 20
         self._row_bytes = BYTES_PER_ROW + (n_outputs - 1) * BYTES_PER_OUTPUT
@@ -149,57 +150,7 @@ class CudaBackend:
 
     @on_device
     def gradients(self, objective: Objective, scores: Any, targets: Targets) -> Gradients:
-        n_outputs = len(scores)
-        grad = self.device.memory.empty(scores.shape, np.float32)
-        constant = objective.constant_hessian(targets.weight)
-        hess = None if constant else self.device.memory.empty(scores.shape, np.float32)
-        given = self._given(objective, scores, targets)
-        found_at = self.device.mailbox.zeros(n_outputs * MAGNITUDES.itemsize)
-        if given is not None:
-            self._take_given(given, grad, hess, found_at)
-        else:
-            for part in loss_parts(objective, n_outputs):
-                self._launch_loss(part, objective.family, scores, targets, (grad, hess, found_at))
-        magnitudes = self.device.mailbox.fetch(found_at, (n_outputs,), MAGNITUDES)
-        return Gradients(grad, hess, magnitudes)
-
-    def _launch_loss(
-        self, part: LossPart, family: str, scores: Any, targets: Targets, out: tuple[Any, Any, int]
-    ) -> None:
-        """One kernel for the outputs of a part; out: gradients, hessians, where magnitudes go."""
-        grad, hess, found_at = out
-        first, n_outputs, n_rows = part.first, part.last - part.first, scores.shape[1]
-        label = targets.label_of(first)
-        data = (address_of(scores, first * n_rows), address_of(label), address_of(targets.weight))
-        to = [address_of(side, first * n_rows) for side in (grad, hess)]
-        if family in ("ranked", "listwise"):  # a block for each query
-            file, threads = "ranking", _C["RANK_THREADS"]
-            grid = (len(targets.tables[0]) - 1, 1)
-            args = (*data, *map(address_of, targets.tables), *self._rank_scratch(n_rows), *to)
-        else:
-            file, threads = "gradients", _C["THREADS"]
-            grid = (blocks_of(n_rows), 1) if family == "softmax" else self.device.grid(n_rows)
-            args = (*data, *to, n_outputs, n_rows)
-        name, found = f"{part.kernel}_gradients", found_at + MAGNITUDES.itemsize * first
-        self.device.launch(file, name, grid, *args, found, *part.parameters, threads=threads)
-
-    def _given(self, objective: Objective, scores: Any, targets: Targets) -> Any:
-        """What a function of the user's returns, on the device; None for other objectives."""
-        if objective.family != "given":
-            return None
-        assert isinstance(objective, Custom)
-        with self.device.memory.in_use():
-            return objective.given(scores, targets.label, targets.weight, self.device.cupy)
-
-    def _take_given(self, given: Any, grad: Any, hess: Any, found_at: int) -> None:
-        """float64 gradients of the user's as float32, with their magnitudes."""
-        n_outputs, n_rows = grad.shape
-        for k in range(n_outputs):
-            data = [address_of(side[k]) for side in given]
-            found = found_at + MAGNITUDES.itemsize * k
-            out = (address_of(grad[k]), address_of(hess[k]), n_rows, found)
-            grid = self.device.grid(n_rows)
-            self.device.launch("gradients", "given_gradients", grid, *data, *out)
+        return self._gradients.compute(objective, scores, targets)
 
     @on_device
     def residual_keys(self, scores: Any, label: Any) -> Any:
@@ -209,32 +160,30 @@ class CudaBackend:
         self.device.launch("leaves", "residual_keys", self.device.grid(n_rows), *data)
         return keys
 
-    def _rank_scratch(self, n_rows: int) -> tuple[int, int]:
-        """Addresses of room for the row of each rank, and for sums."""
-        order = self.device.memory.scratch("order", n_rows, np.int32)
-        sums = self.device.memory.scratch("rank sums", _C["RANK_SCRATCH"] * n_rows, np.int64)
-        return address_of(order), address_of(sums)
-
     @on_device
     def quantize(self, grad: Any, hess: Any, rounding: Rounding, runs: RowRuns) -> PackedRows:
         device, r = self.device, rounding
-        packed = device.memory.empty(len(grad), ROW_TYPES[r.half_bits])
-        totals = device.mailbox.zeros(ROW_TOTALS.itemsize)
-        scales = map(float, (r.inverse_grad, r.inverse_hess, r.grad_limit, r.hess_limit))
-        how, kernel = (*scales, r.key), f"quantize_{r.half_bits}"
-        for run in runs:
+        packed = device.memory.kept("packed", (len(grad),), ROW_TYPES[r.half_bits])
+        scales = (r.inverse_grad, r.inverse_hess, float(r.grad_limit), float(r.hess_limit))
+        kernel, grids = f"quantize_{r.half_bits}", self._grids(runs)
+        answer = device.answers.expect(ROW_TOTALS.itemsize, sum(x for x, _ in grids))
+        for run, grid in zip(runs, grids, strict=True):
             n_rows, first = run.end - run.begin, run.begin
-            data = (address_of(grad, first), address_of(hess, first))
-            noise = (run.first, int(r.stochastic), n_rows)
-            out = (address_of(packed, first), totals)
-            device.launch("quantize", kernel, device.grid(n_rows), *data, *how, *noise, *out)
-        return PackedRows(packed, device.mailbox.fetch(totals, (1,), ROW_TOTALS))
+            data = (address_of(grad, first), address_of(hess, first), *scales)
+            noise = (r.key, run.first, int(r.stochastic), n_rows)
+            out = (address_of(packed, first), answer)
+            device.launch("quantize", kernel, grid, *data, *noise, *out)
+        return PackedRows(packed, answer.read(ROW_TOTALS, 1))
+
+    def _grids(self, runs: RowRuns) -> list[Grid]:
+        """Of a kernel whose threads step through the rows of each run."""
+        return [self.device.grid(run.end - run.begin) for run in runs]
 
     @on_device
     def select_rows(self, runs: RowRuns, sample: Sample | None) -> Any:
         device, n_rows = self.device, runs[-1].end
         if sample is None:
-            rows = device.memory.empty(n_rows, np.int32)
+            rows = device.memory.kept("rows", (n_rows,), np.int32)
             grid = device.grid(n_rows)
             device.launch("sampling", "all_rows", grid, address_of(rows), n_rows)
             return rows
@@ -251,24 +200,26 @@ class CudaBackend:
     @on_device
     def count_importance(self, grad: Any, hess: Any, hess_share: float) -> I64:
         device, n_rows = self.device, len(grad)
-        counts = device.mailbox.zeros(8 * MAGNITUDE_BUCKETS)
-        data = (address_of(grad), address_of(hess), float(hess_share), n_rows, counts)
-        device.launch("sampling", "count_importance", device.grid(n_rows), *data)
-        return device.mailbox.fetch(counts, (MAGNITUDE_BUCKETS,), np.int64)
+        grid = device.grid(n_rows)
+        answer = device.answers.expect(8 * MAGNITUDE_BUCKETS, grid[0])
+        data = (address_of(grad), address_of(hess), float(hess_share), n_rows, answer)
+        device.launch("sampling", "count_importance", grid, *data)
+        return answer.read(_INT64, MAGNITUDE_BUCKETS)
 
     @on_device
     def keep_rows(self, grad: Any, hess: Any, rule: KeepRule, runs: RowRuns) -> OutputGradients:
         device = self.device
-        kept_grad, kept_hess = (device.memory.empty(len(grad), np.float32) for _ in range(2))
-        found_at = device.mailbox.zeros(MAGNITUDES.itemsize)
-        for run in runs:
+        names = ("kept gradients", "kept hessians")
+        kept_grad, kept_hess = (device.memory.kept(n, (len(grad),), np.float32) for n in names)
+        grids = self._grids(runs)
+        answer = device.answers.expect(MAGNITUDES.itemsize, sum(x for x, _ in grids))
+        for run, grid in zip(runs, grids, strict=True):
             n_rows, first = run.end - run.begin, run.begin
             data = (address_of(grad, first), address_of(hess, first))
             how = (*map(float, rule[:4]), rule.key, run.first, n_rows)
-            out = (address_of(kept_grad, first), address_of(kept_hess, first), found_at)
-            device.launch("sampling", "keep_rows", device.grid(n_rows), *data, *how, *out)
-        magnitudes = device.mailbox.fetch(found_at, (1,), MAGNITUDES)[0]
-        return OutputGradients(kept_grad, kept_hess, magnitudes)
+            out = (address_of(kept_grad, first), address_of(kept_hess, first), answer)
+            device.launch("sampling", "keep_rows", grid, *data, *how, *out)
+        return OutputGradients(kept_grad, kept_hess, answer.read(MAGNITUDES, 1)[0])
 
     @on_device
     def fade(self, scores: Any, start: Any, keep: float) -> None:

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from bitgrove import _core
-from bitgrove.backends.cuda.memory import DeviceMemory, Mailbox
+from bitgrove.backends.cuda.memory import Answers, DeviceMemory, Mailbox
 from bitgrove.backends.cuda.module import kernels_of
 from bitgrove.machine.gpu import find_device, import_cupy
 
@@ -36,6 +36,7 @@ class Device:
         with self.in_use():
             self.memory = DeviceMemory(self.cupy)
             self.mailbox = Mailbox(self.memory, self.stream)
+            self.answers = Answers(self.memory, self.stream)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

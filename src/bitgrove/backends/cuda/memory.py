@@ -1,7 +1,8 @@
 """Memory of one GPU: large arrays, small ones that cross, and whether everything will fit.
 
 Owns DeviceMemory (arrays from one CuPy pool of ours, given back to the system after a training by
-POOL.give_back), PinnedMemory, and Mailbox with its rings (one copy each way per verb).
+POOL.give_back), PinnedMemory, Mailbox (small arrays that are sent) and Answers (sums that kernels
+tell the host).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from bitgrove.errors import DeviceMemoryError
 
 _ALIGNMENT = 16  # of what is sent
 _LEAST_RING = 1 << 20
+_LEAST_ANSWER = 4096  # words: of a tree with many leaves
 # Label, weight, scores, packed rows and row lists; gradients and hessians of two iterations.
 BYTES_PER_ROW = 64
 BYTES_PER_OUTPUT = 24  # of a row for every other output: scores, gradients, hessians
@@ -62,6 +64,7 @@ class DeviceMemory:
         self.cupy = cupy
         self._pool = POOL.of(cupy)
         self._scratch: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {}
 
     def require(self, n_bytes: int, what: str) -> None:
         """Refuses before anything is allocated what the device cannot hold."""
@@ -116,6 +119,14 @@ class DeviceMemory:
             array = self._scratch[name] = self.zeros(n_items, dtype)
         return array
 
+    def kept(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+        """An array of one training, used again by every tree: its numbers are those of the last."""
+        array = self._kept.get(name)
+        if array is None or array.shape != shape or array.dtype != dtype:
+            self._kept.pop(name, None)
+            array = self._kept[name] = self.empty(shape, dtype)
+        return array
+
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """CuPy's own functions allocate here, too."""
@@ -151,17 +162,33 @@ def pinned_bytes(cupy: Any, n_bytes: int) -> NDArray[np.uint8]:
     return np.frombuffer(memory, np.uint8, n_bytes)
 
 
-class Ring:
-    """The memory of one of the core's rings: on the device, and pinned on the host."""
+class Mailbox:
+    """Small arrays to the device; nobody waits until one is fetched.
+
+    They lie in a ring. A verb sends once: later ones may start it again.
+    """
 
     def __init__(self, memory: DeviceMemory, stream: Any) -> None:
         self._memory, self._pinned = memory, PinnedMemory(memory.cupy)
-        self.core = _core.Ring()
-        self.core.stream = stream
+        self._ring = _core.Ring()
+        self._ring.stream = stream
 
-    def make_room(self, n_bytes: int) -> None:
-        """Where none is left the ring starts again, as zeros, after all work is done."""
-        ring, cupy = self.core, self._memory.cupy
+    def send(self, *arrays: NDArray[Any]) -> list[int]:
+        """Device addresses of copies of the arrays."""
+        self._make_room(sum(array.nbytes + _ALIGNMENT for array in arrays))
+        contiguous = (a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays)
+        places: list[int] = self._ring.send(*contiguous)
+        return places
+
+    def fetch(self, address: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """What the device made of a sent array; waits for it."""
+        result = np.empty(shape, dtype=dtype)
+        self._ring.fetch(address, result)
+        return result
+
+    def _make_room(self, n_bytes: int) -> None:
+        """Where none is left the ring starts again, after all work is done."""
+        ring = self._ring
         if n_bytes <= ring.room:
             return
         ring.stream.wait()
@@ -169,34 +196,27 @@ class Ring:
             ring.n_bytes = max(_LEAST_RING, 4 * n_bytes)
             self._device = self._memory.empty(ring.n_bytes, np.uint8)
             ring.device, ring.host = address_of(self._device), self._pinned.at_least(ring.n_bytes)
-        self._device.data.memset_async(0, ring.n_bytes, cupy.cuda.get_current_stream())
         ring.restart()
 
 
-class Mailbox:
-    """Small arrays to the device and results back, without waiting until a result is fetched.
-
-    A verb sends once and asks for zeros once: later ones may start a ring again.
-    """
+class Answers:
+    """Sums that kernels add up, and tell the host when the last of their blocks is done."""
 
     def __init__(self, memory: DeviceMemory, stream: Any) -> None:
-        self._sent, self._results = Ring(memory, stream), Ring(memory, stream)
+        self._memory, self._pinned = memory, PinnedMemory(memory.cupy)
+        self.core = _core.Answer(stream)
 
-    def send(self, *arrays: NDArray[Any]) -> list[int]:
-        """Device addresses of copies of the arrays."""
-        self._sent.make_room(sum(array.nbytes + _ALIGNMENT for array in arrays))
-        contiguous = (a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays)
-        places: list[int] = self._sent.core.send(*contiguous)
-        return places
+    def make_room(self, n_words: int) -> None:
+        if n_words > self.core.room:
+            n_words = max(n_words, _LEAST_ANSWER)
+            self._sums = self._memory.zeros(n_words + 1, np.int64)  # and the blocks that are done
+            n_done = address_of(self._sums, n_words)
+            told = self._pinned.at_least(8 * (n_words + 1))
+            self.core.use_memory(address_of(self._sums), n_done, told, n_words)
 
-    def zeros(self, n_bytes: int) -> int:
-        """The device address of zeros, for a result."""
-        self._results.make_room(n_bytes + _ALIGNMENT)
-        return int(self._results.core.take(n_bytes))
-
-    def fetch(self, address: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """What the device wrote over zeros or a sent array; waits for it."""
-        result = np.empty(shape, dtype=dtype)
-        ring = self._results.core
-        (ring if ring.holds(address) else self._sent.core).fetch(address, result)
-        return result
+    def expect(self, n_bytes: int, n_blocks: int) -> _core.Answer:
+        """One answer of the next launches, which have n_blocks blocks in all; they are given it."""
+        n_words = n_bytes // 8
+        self.make_room(n_words)
+        self.core.expect(n_words, n_blocks)
+        return self.core

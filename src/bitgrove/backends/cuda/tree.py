@@ -31,18 +31,15 @@ from bitgrove.kernels.plans import (
 from bitgrove.model.tree import Tree
 
 I64 = NDArray[np.int64]
+_INT64 = np.dtype(np.int64)
 U32 = NDArray[np.uint32]
 _C = _core.constants
 # A round sends divisions, or builds and searches; each kind with one number per node beside it.
 _PLAN_BYTES_PER_NODE = max(DIVISION.itemsize, BUILD.itemsize + SEARCH_NODE.itemsize) + 2 * 8
 _PLAN_PADDING = 128
-# Rows of a part of an average leaf: many, so that a thread has several loads under way, but not so
-# many that blocks are too few for a GPU. The largest leaf's parts must not keep the others waiting.
-_LEAST_PART, _MOST_PART, _LARGEST_PART, _ENOUGH_BLOCKS = 256, 1024, 16384, 1024
-_MOST_PARTS = 65535  # the limit of a grid's second axis
-# Rows of a block that sums them by leaf, at least, and its blocks per processor: each adds all
-# leaves to the device's memory in the end.
-_SUMMED_ROWS, _SUM_BLOCKS = 4096, 4
+_LEAF_KERNELS = ("mark_leaves", "leaf_sums", "add_leaf_values")
+# A number each way of a leaf's rows, or its value; the least room is that of a short plan.
+_PLAN_BYTES_PER_LEAF, _LEAST_LEAVES = 8, 512
 
 
 class CudaPool:
@@ -56,12 +53,14 @@ class CudaPool:
         n_bins = int(matrix.mapper.bin_offset[-1])
         shape = (n_slots, n_bins) if self.half_bits == 32 else (n_slots, n_bins, 2)
         self.storage = device.memory.empty(shape, np.int64)
-        self._allowed: tuple[Any, Any] = (None, None)  # on the host, on the device
+        self._allowed: tuple[bytes, Any] = (b"", None)  # on the host, on the device
+        self._packed: Any = None
         self.tree = tree = _core.CudaTree()
         tree.stream, tree.n_processors = device.stream, device.n_processors
         tree.pool, tree.wide = address_of(self.storage), self.half_bits == 64
         tree.n_slots = n_slots
         self._n_nodes, self._has_room = max(n_slots, num_leaves), False
+        self._num_leaves, self._most_leaves = num_leaves, 0
         self._add_matrix(tree.matrix)
         self._add_buffers(tree.buffers)
         self._add_kernels(tree.kernels)
@@ -98,11 +97,11 @@ class CudaPool:
         n_nodes, left_bytes = self._n_nodes, -(-self._n_nodes // 2) * 16
         plan_bytes = -(-plan_bytes // 16) * 16  # records follow it
         self._plan = self.device.memory.zeros(plan_bytes, np.uint8)
-        buffers.plan, buffers.plan_bytes = address_of(self._plan), plan_bytes
         self._pinned = PinnedMemory(self.device.cupy)
         n_bytes = plan_bytes + left_bytes + n_nodes * SPLIT_INFO.itemsize
-        buffers.host_plan = self._pinned.at_least(n_bytes)
-        buffers.host_left = buffers.host_plan + plan_bytes
+        host_plan = self._pinned.at_least(n_bytes)
+        buffers.use_plan(address_of(self._plan), host_plan, plan_bytes)
+        buffers.host_left = host_plan + plan_bytes
         buffers.host_splits = buffers.host_left + left_bytes
 
     def make_room_for_features(self) -> None:
@@ -140,8 +139,10 @@ class CudaPool:
 
     def use_packed(self, packed: Any) -> None:
         """The packed rows of a tree, and the kernels for their width."""
+        if packed is self._packed:
+            return
         tree, get, word = self.tree, self.device.kernels.get, _C["WORD_BYTES"]
-        tree.packed_rows = address_of(packed)
+        self._packed, tree.packed_rows = packed, address_of(packed)
         half_bits = packed.dtype.itemsize * 4
         if tree.half_bits == half_bits and tree.kernels.build.is_set:
             return
@@ -158,10 +159,33 @@ class CudaPool:
     def allow(self, allowed: NDArray[np.uint8]) -> Any:
         """The allowed features on the device; most trees have those of the tree before."""
         known, on_device = self._allowed
-        if known is None or not np.array_equal(known, allowed):
+        wanted = allowed.tobytes()
+        if known != wanted:
             on_device = self.device.memory.upload(allowed)
-            self._allowed = (allowed.copy(), on_device)
+            self._allowed = (wanted, on_device)
         return on_device
+
+    def leaves_for(self, n_leaves: int) -> _core.CudaLeaves:
+        """For trees of that many leaves."""
+        if n_leaves > self._most_leaves:
+            self._add_leaves(max(n_leaves, self._num_leaves, _LEAST_LEAVES))
+        return self._leaves
+
+    def _add_leaves(self, most_leaves: int) -> None:
+        device, n_rows = self.device, self.matrix.n_rows
+        number = np.dtype(np.uint16 if most_leaves < 2**16 else np.uint32)
+        names = (f"{name}_{8 * number.itemsize}" for name in _LEAF_KERNELS)
+        kernels = [device.kernels.get("leaves", name, _C["THREADS"]) for name in names]
+        device.answers.make_room(GRADIENT_SUMS.itemsize // 8 * most_leaves)
+        leaves = _core.CudaLeaves(device.stream, kernels, device.answers.core)
+        n_bytes = 2 * _PLAN_BYTES_PER_LEAF * most_leaves + _PLAN_PADDING
+        self._leaf_plan = device.memory.empty(n_bytes, np.uint8)
+        self._leaf_pinned = PinnedMemory(device.cupy)
+        self._leaf_of = device.memory.empty(n_rows, number)
+        leaves.use_rooms(address_of(self._leaf_plan), self._leaf_pinned.at_least(n_bytes), n_bytes)
+        leaves.leaf_of, leaves.number_bytes = address_of(self._leaf_of), number.itemsize
+        leaves.n_rows, leaves.n_processors = n_rows, device.n_processors
+        self._most_leaves, self._leaves = most_leaves, leaves
 
     @on_device
     def on_host(self, slots: I64) -> HostSlots:
@@ -203,74 +227,53 @@ class CudaTreeWork(CoreTree):
         tree: _core.CudaTree = pool.tree.copy()
         tree.rows, tree.n_listed = address_of(self._inputs.rows), len(self._inputs.rows)
         tree.allowed = address_of(self._allowed)
-        tree.rules = _core.GainRules(**self._inputs.rules._asdict())
+        tree.rules = _core.GainRules(*self._inputs.rules)
         return tree
 
     def _row_sums(self) -> Records:
         device, packed, rows = self.device, self._inputs.packed.values, self._inputs.rows
-        sums = device.mailbox.zeros(GRADIENT_SUMS.itemsize)
         kernel, grid = f"sum_rows_{packed.dtype.itemsize * 4}", device.grid(len(rows))
+        answer = device.answers.expect(GRADIENT_SUMS.itemsize, grid[0])
         data = (address_of(packed), address_of(rows), len(rows))
-        device.launch("quantize", kernel, grid, *data, sums)
-        return device.mailbox.fetch(sums, (1,), GRADIENT_SUMS)
+        device.launch("quantize", kernel, grid, *data, answer)
+        return answer.read(GRADIENT_SUMS, 1)
 
     @on_device
     def set_leaves(self, begins: I64, ends: I64) -> None:
-        """Gives each row the number of its leaf.
-
-        Kernels over leaves read lists of rows; every leaf is cut into as many parts.
-        """
+        """Gives each row the number of its leaf."""
         self._begins, self._ends = begins, ends
-        sizes, n_rows = ends - begins, self.pool.matrix.n_rows
-        n_seen, largest = int(sizes.sum()), int(sizes.max())
-        part_rows = min(max(n_seen // _ENOUGH_BLOCKS, _LEAST_PART), _MOST_PART)
-        n_parts = max(n_seen // (len(sizes) * part_rows), largest // _LARGEST_PART, 1)
-        self._leaf_grid = (len(sizes), min(n_parts, _MOST_PARTS))
-        number = np.dtype(np.uint16 if len(sizes) < 2**16 else np.uint32)
-        self._bits, memory = 8 * number.itemsize, self.device.memory
-        self._leaf_of = memory.scratch(f"leaves of {self._bits} bits", n_rows, number)
-        if n_seen < n_rows:
-            memory.fill(self._leaf_of, 0xFF)  # no leaf
-        rows = (address_of(self._inputs.rows), *self.device.mailbox.send(begins, ends))
-        self._launch(f"mark_leaves_{self._bits}", self._leaf_grid, *rows, address_of(self._leaf_of))
-
-    def _launch(self, kernel: str, grid: tuple[int, int], *args: Any) -> None:
-        self.device.launch("leaves", kernel, grid, *args)
+        self._leaves = self.pool.leaves_for(len(begins))
+        self._leaves.mark(address_of(self._inputs.rows), begins, ends)
 
     @on_device
     def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Records:
-        mailbox, n_leaves, n_rows = self.device.mailbox, len(self._begins), len(grad)
-        sums = mailbox.zeros(n_leaves * GRADIENT_SUMS.itemsize)
-        grid = (min(-(-n_rows // _SUMMED_ROWS), _SUM_BLOCKS * self.device.n_processors), 1)
-        rows = (address_of(self._leaf_of), n_rows, n_leaves)
-        data = (address_of(grad), address_of(hess), *map(float, units), sums)
-        self._launch(f"leaf_sums_{self._bits}", grid, *rows, *data)
-        return mailbox.fetch(sums, (n_leaves,), GRADIENT_SUMS)
+        sums: Records = self._leaves.sum(address_of(grad), address_of(hess), *units)
+        return sums
 
     @on_device
     def leaf_digits(self, keys: Any, weights: Any, prefixes: U32, shift: int) -> I64:
-        mailbox, shape = self.device.mailbox, (len(self._begins), 256)
-        *ranges, digits = mailbox.send(self._begins, self._ends, prefixes)
-        counts = mailbox.zeros(8 * shape[0] * shape[1])
+        device, (n_leaves, n_parts) = self.device, self._leaves.parts
+        *ranges, digits = device.mailbox.send(self._begins, self._ends, prefixes)
+        answer = device.answers.expect(8 * 256 * n_leaves, n_leaves * n_parts)
         rows = (address_of(self._inputs.rows), *ranges)
-        data = (address_of(keys), address_of(weights), digits, shift, counts)
-        self._launch("leaf_digits", self._leaf_grid, *rows, *data)
-        return mailbox.fetch(counts, shape, np.int64)
+        data = (address_of(keys), address_of(weights), digits, shift, answer)
+        device.launch("leaves", "leaf_digits", self._leaves.parts, *rows, *data)
+        counts: I64 = answer.read(_INT64, 256 * n_leaves)
+        return counts.reshape(n_leaves, 256)
 
     @on_device
     def next_keys(self, keys: Any, lower: U32) -> U32:
         none = np.full(len(self._begins), 0xFFFFFFFF, dtype=np.uint32)
         *ranges, low, found = self.device.mailbox.send(self._begins, self._ends, lower, none)
         rows = (address_of(self._inputs.rows), *ranges)
-        self._launch("next_keys", self._leaf_grid, *rows, address_of(keys), low, found)
+        data = (address_of(keys), low, found)
+        self.device.launch("leaves", "next_keys", self._leaves.parts, *rows, *data)
         return self.device.mailbox.fetch(found, none.shape, np.uint32)
 
     @on_device
     def add_tree(self, scores: Any, tree: Tree) -> None:
         device, rows, n_rows = self.device, self._inputs.rows, len(scores)
-        (values,) = device.mailbox.send(tree.leaf_value)
-        args = (address_of(scores), address_of(self._leaf_of), n_rows, values)
-        self._launch(f"add_leaf_values_{self._bits}", device.grid(n_rows), *args)
+        self._leaves.add(address_of(scores), tree.leaf_value)
         if len(rows) < n_rows:
             with device.memory.in_use():
                 out = device.cupy.ones(n_rows, dtype=np.uint8)

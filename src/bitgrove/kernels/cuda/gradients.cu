@@ -1,7 +1,8 @@
 // Scores to float32 gradients and hessians, row by row; one kernel for each loss of losses.h.
 //
-// Every kernel also adds up the magnitudes of each output. The loss's parameters come last, one by
-// one.
+// Every kernel also adds up the magnitudes of each output, from first_output on. The loss's
+// parameters come last, one by one.
+#include "answers.h"
 #include "blocks.h"
 #include "losses.h"
 #include "magnitudes.h"
@@ -70,9 +71,12 @@ using namespace bitgrove;
 #define GRADIENT_KERNEL(NAME, BODY)                                                                \
   extern "C" __global__ void __launch_bounds__(THREADS) NAME##_gradients(                          \
       const double* scores, const double* label, const float* weight, float* grad, float* hess,    \
-      int64_t n_outputs, int64_t n_rows, Magnitudes* magnitudes, BG_PARAMETER_ARGUMENTS) {         \
+      int64_t n_outputs, int64_t n_rows, const __grid_constant__ AnswerPlace answer,               \
+      int64_t first_output, BG_PARAMETER_ARGUMENTS) {                                              \
+    Magnitudes* magnitudes = sums_of<Magnitudes>(answer) + first_output;                           \
     const GradientArrays arrays{scores, label, weight, grad, hess, n_outputs, n_rows, magnitudes}; \
     BODY(arrays, LossParameters{{BG_PARAMETERS}});                                                 \
+    tell_host(answer);                                                                             \
   }
 #define ELEMENTWISE_KERNEL(NAME, LOSS) GRADIENT_KERNEL(NAME, elementwise<LOSS>)
 #define SOFTMAX_KERNEL(NAME, LOSS) GRADIENT_KERNEL(NAME, softmax<LOSS>)
@@ -83,7 +87,7 @@ BG_SOFTMAX_LOSSES(SOFTMAX_KERNEL)
 // Gradients that a function of the user's has made, one output.
 extern "C" __global__ void __launch_bounds__(THREADS)
     given_gradients(const double* given_grad, const double* given_hess, float* grad, float* hess,
-                    int64_t n_rows, Magnitudes* magnitudes) {
+                    int64_t n_rows, const __grid_constant__ AnswerPlace answer, int64_t output) {
   Magnitudes mine{};
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows;
@@ -92,5 +96,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     hess[i] = to_gradient(given_hess[i]);
     take_magnitudes(grad[i], hess[i], mine);
   }
-  add_magnitudes(magnitudes, mine);
+  add_magnitudes(sums_of<Magnitudes>(answer) + output, mine);
+  tell_host(answer);
 }

@@ -6,6 +6,7 @@
 // sectors they gather from are fetched from memory once for all leaves. The numbers of leaves are
 // scattered in this way; sums and values then read them, gradients and scores in the order of the
 // rows.
+#include "answers.h"
 #include "blocks.h"
 #include "math.h"
 #include "placed_bins.h"
@@ -21,7 +22,8 @@ struct RowRange {
 };
 
 // Part blockIdx.y of leaf blockIdx.x.
-BG_FN RowRange row_range(const int64_t* begins, const int64_t* ends) {
+template <class Place>
+BG_FN RowRange row_range(const Place* begins, const Place* ends) {
   const int64_t begin = begins[blockIdx.x], size = ends[blockIdx.x] - begin, part = blockIdx.y;
   return {begin + size * part / gridDim.y, begin + size * (part + 1) / gridDim.y};
 }
@@ -31,7 +33,7 @@ template <class Number>
 constexpr Number NO_LEAF = static_cast<Number>(-1);
 
 template <class Number>
-__device__ void mark_leaves(const int32_t* rows, const int64_t* begins, const int64_t* ends,
+__device__ void mark_leaves(const int32_t* rows, const int32_t* begins, const int32_t* ends,
                             Number* leaf_of) {
   const RowRange range = row_range(begins, ends);
 #pragma unroll 4
@@ -84,7 +86,8 @@ struct LocalSums {
 template <class Number>
 __device__ void leaf_sums(const Number* leaf_of, int64_t n_rows, int64_t n_leaves,
                           const float* grad, const float* hess, double grad_unit, double hess_unit,
-                          GradientSums* sums) {
+                          const AnswerPlace& answer) {
+  GradientSums* sums = sums_of<GradientSums>(answer);
   __shared__ LocalSums grads, hesses;
   int n_copies = 1;
   while (n_copies < WARP && 2 * n_copies * n_leaves <= SUM_PLACES) n_copies *= 2;
@@ -107,9 +110,8 @@ __device__ void leaf_sums(const Number* leaf_of, int64_t n_rows, int64_t n_leave
           atomic_add(&sums[leaf].hess, hess_part);
         }
       });
-  if (!is_local) return;
   __syncthreads();
-  for (int64_t leaf = threadIdx.x; leaf < n_leaves; leaf += THREADS) {
+  for (int64_t leaf = threadIdx.x; is_local && leaf < n_leaves; leaf += THREADS) {
     int64_t grad_sum = 0, hess_sum = 0;
     for (int place = static_cast<int>(leaf) * n_copies, c = 0; c < n_copies; ++c) {
       grad_sum += grads.at(place + c);
@@ -118,11 +120,18 @@ __device__ void leaf_sums(const Number* leaf_of, int64_t n_rows, int64_t n_leave
     if (grad_sum != 0) atomic_add(&sums[leaf].grad, grad_sum);
     if (hess_sum != 0) atomic_add(&sums[leaf].hess, hess_sum);
   }
+  tell_host(answer);
 }
 
 template <class Number>
 __device__ void add_leaf_values(double* scores, const Number* leaf_of, int64_t n_rows,
-                                const double* values) {
+                                const double* values, int64_t n_leaves) {
+  __shared__ double local[SUM_PLACES];  // lanes look up values of different leaves
+  if (n_leaves <= SUM_PLACES) {
+    for (int64_t leaf = threadIdx.x; leaf < n_leaves; leaf += THREADS) local[leaf] = values[leaf];
+    __syncthreads();
+    values = local;
+  }
   for_rows(
       leaf_of, n_rows, [&](int64_t row) { return scores[row]; },
       [&](int64_t row, Number leaf, double score) { scores[row] = score + values[leaf]; });
@@ -132,19 +141,22 @@ __device__ void add_leaf_values(double* scores, const Number* leaf_of, int64_t n
 
 using namespace bitgrove;
 
-#define LEAF_KERNELS(BITS)                                                                        \
-  extern "C" __global__ void __launch_bounds__(THREADS) mark_leaves_##BITS(                       \
-      const int32_t* rows, const int64_t* begins, const int64_t* ends, uint##BITS##_t* leaf_of) { \
-    mark_leaves(rows, begins, ends, leaf_of);                                                     \
-  }                                                                                               \
-  extern "C" __global__ void __launch_bounds__(THREADS) leaf_sums_##BITS(                         \
-      const uint##BITS##_t* leaf_of, int64_t n_rows, int64_t n_leaves, const float* grad,         \
-      const float* hess, double grad_unit, double hess_unit, GradientSums* sums) {                \
-    leaf_sums(leaf_of, n_rows, n_leaves, grad, hess, grad_unit, hess_unit, sums);                 \
-  }                                                                                               \
-  extern "C" __global__ void __launch_bounds__(THREADS) add_leaf_values_##BITS(                   \
-      double* scores, const uint##BITS##_t* leaf_of, int64_t n_rows, const double* values) {      \
-    add_leaf_values(scores, leaf_of, n_rows, values);                                             \
+#define LEAF_KERNELS(BITS)                                                                       \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                          \
+      mark_leaves_##BITS(const int32_t* rows, const __grid_constant__ Plan plan,                 \
+                         int64_t begins_at, int64_t ends_at, uint##BITS##_t* leaf_of) {          \
+    mark_leaves(rows, plan.at<int32_t>(begins_at), plan.at<int32_t>(ends_at), leaf_of);          \
+  }                                                                                              \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                          \
+      leaf_sums_##BITS(const uint##BITS##_t* leaf_of, int64_t n_rows, int64_t n_leaves,          \
+                       const float* grad, const float* hess, double grad_unit, double hess_unit, \
+                       const __grid_constant__ AnswerPlace answer) {                             \
+    leaf_sums(leaf_of, n_rows, n_leaves, grad, hess, grad_unit, hess_unit, answer);              \
+  }                                                                                              \
+  extern "C" __global__ void __launch_bounds__(THREADS) add_leaf_values_##BITS(                  \
+      double* scores, const uint##BITS##_t* leaf_of, int64_t n_rows,                             \
+      const __grid_constant__ Plan plan, int64_t values_at, int64_t n_leaves) {                  \
+    add_leaf_values(scores, leaf_of, n_rows, plan.at<double>(values_at), n_leaves);              \
   }
 
 LEAF_KERNELS(16)
@@ -162,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void __launch_bounds__(THREADS)
     leaf_digits(const int32_t* rows, const int64_t* begins, const int64_t* ends,
                 const uint32_t* keys, const int64_t* weights, const uint32_t* prefixes,
-                int64_t shift, int64_t* counts) {
+                int64_t shift, const __grid_constant__ AnswerPlace answer) {
   static_assert(THREADS == 256, "a thread for each digit");
   __shared__ int64_t local[256];
   local[threadIdx.x] = 0;
@@ -176,8 +188,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       atomic_add(local + (key >> shift & 255), weights ? weights[row] : 1);
   }
   __syncthreads();
+  int64_t* counts = sums_of<int64_t>(answer);
   if (local[threadIdx.x] != 0)
     atomic_add(counts + 256 * static_cast<int64_t>(blockIdx.x) + threadIdx.x, local[threadIdx.x]);
+  tell_host(answer);
 }
 
 // found: of each leaf, the least key above `lower`.

@@ -4,6 +4,7 @@
 // truncation; what the pairs add to the upper rows is first added up over each warp. Lists: a
 // thread owns rows, and the block adds up what they need of each other. One kernel for each loss of
 // ranking.h; each also adds up the magnitudes.
+#include "answers.h"
 #include "blocks.h"
 #include "magnitudes.h"
 #include "plans.h"
@@ -216,23 +217,27 @@ using namespace bitgrove;
       const double* score, const double* label, const float* weight, const int64_t* query_offset, \
       const double* inverse_best, const double* unit, const double* label_gain,                   \
       const double* discount, int32_t* order, int64_t* scratch, float* grad, float* hess,         \
-      Magnitudes* magnitudes, BG_PARAMETER_ARGUMENTS) {                                           \
+      const __grid_constant__ AnswerPlace answer, int64_t first_output, BG_PARAMETER_ARGUMENTS) { \
+    Magnitudes* magnitudes = sums_of<Magnitudes>(answer) + first_output;                          \
     const RankTables tables{query_offset, inverse_best, unit, label_gain, discount};              \
     const RankRules rules{tables, LossParameters{{BG_PARAMETERS}}};                               \
     ranked<LOSS>({score, label, weight, order, scratch, grad, hess, magnitudes}, rules);          \
+    tell_host(answer);                                                                            \
   }
 
 BG_RANKED_LOSSES(RANKED_KERNEL)
 
 #define LISTWISE_KERNEL(NAME, LOSS)                                                               \
-  extern "C" __global__ void __launch_bounds__(RANK_THREADS)                                      \
-      NAME##_gradients(const double* score, const double* label, const float* weight,             \
-                       const int64_t* query_offset, const double* unit, const double* label_gain, \
-                       const uint64_t* row_id, int32_t* order, int64_t* scratch, float* grad,     \
-                       float* hess, Magnitudes* magnitudes, BG_PARAMETER_ARGUMENTS) {             \
+  extern "C" __global__ void __launch_bounds__(RANK_THREADS) NAME##_gradients(                    \
+      const double* score, const double* label, const float* weight, const int64_t* query_offset, \
+      const double* unit, const double* label_gain, const uint64_t* row_id, int32_t* order,       \
+      int64_t* scratch, float* grad, float* hess, const __grid_constant__ AnswerPlace answer,     \
+      int64_t first_output, BG_PARAMETER_ARGUMENTS) {                                             \
+    Magnitudes* magnitudes = sums_of<Magnitudes>(answer) + first_output;                          \
     const ListTables tables{query_offset, unit, label_gain, row_id};                              \
     const RankArrays arrays{score, label, weight, order, scratch, grad, hess, magnitudes};        \
     listwise<LOSS>(arrays, tables, LossParameters{{BG_PARAMETERS}});                              \
+    tell_host(answer);                                                                            \
   }
 
 BG_LISTWISE_LOSSES(LISTWISE_KERNEL)

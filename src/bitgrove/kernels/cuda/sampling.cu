@@ -1,4 +1,5 @@
 // Which rows a tree is grown on: row lists, and gradients of which only some rows are kept.
+#include "answers.h"
 #include "blocks.h"
 #include "magnitudes.h"
 #include "sampling.h"
@@ -31,13 +32,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // How many sizes fall into each bucket of magnitudes.
 extern "C" __global__ void __launch_bounds__(THREADS)
     count_importance(const float* grad, const float* hess, double hess_share, int64_t n_rows,
-                     int64_t* counts) {
+                     const __grid_constant__ AnswerPlace answer) {
   __shared__ BlockCounts local;
   local.clear();
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < n_rows; i += step)
     local.add(to_gradient(importance(static_cast<double>(grad[i]), hess_at(hess, i), hess_share)));
-  local.add_to(counts);
+  local.add_to(sums_of<int64_t>(answer));
+  tell_host(answer);
 }
 
 // Gradients of the kept rows over their chance to be kept, zero of the others; their magnitudes are
@@ -45,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void __launch_bounds__(THREADS)
     keep_rows(const float* grad, const float* hess, double hess_share, double whole, double base,
               double slope, uint64_t key, uint64_t first_row, int64_t n_rows, float* out_grad,
-              float* out_hess, Magnitudes* magnitudes) {
+              float* out_hess, const __grid_constant__ AnswerPlace answer) {
   const KeepRule rule{hess_share, whole, base, slope, key, first_row};
   Magnitudes mine{};
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
@@ -58,5 +60,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     out_hess[i] = kept_hess;
     take_magnitudes(kept_grad, kept_hess, mine);
   }
-  add_magnitudes(magnitudes, mine);
+  add_magnitudes(sums_of<Magnitudes>(answer), mine);
+  tell_host(answer);
 }

@@ -66,6 +66,13 @@ struct Plan {
   }
 };
 
+// Where kernels add up sums of 64 bits, and where the last of all their n_blocks blocks tells them
+// to the host: the mark first.
+struct AnswerPlace {
+  uint64_t sums, n_done, told;  // addresses
+  int64_t n_words, n_blocks;
+};
+
 // Some bins of a feature, one bit each.
 struct BinSet {
   uint64_t words[BINS_PER_FEATURE / 64];

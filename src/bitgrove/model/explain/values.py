@@ -65,7 +65,7 @@ def contributions(model: Model, rows: NDArray[Any], n_used: int, n_jobs: int | N
 
 def contributions_on(model: Model, gpu: str, rows: Any, n_used: int) -> Any:
     """contributions() on a GPU: a CuPy array, of rows on the host a NumPy one."""
-    from bitgrove.backends.cuda.explain import DeviceShapForest
+    from bitgrove.backends.cuda.forest.explain import DeviceShapForest
 
     n_outputs, width = model.n_outputs, model.n_features + 1
     kept, key = model._device_forests, f"shap {gpu}"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bitgrove.backends.cuda.device import THREADS, blocks_of, on_device
+from bitgrove.backends.cuda.forest.predict import DeviceRows
 from bitgrove.backends.cuda.memory import address_of
-from bitgrove.backends.cuda.predict import DeviceRows
 
 # Of the walks' room: what stays in the cache of a large GPU. More threads would wait for memory.
 _ROOM_BYTES = 48 << 20
