@@ -31,7 +31,7 @@ int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 constexpr int64_t MANY_WARPS = 32768;
 int64_t search_blocks(int64_t n_features, int64_t n_nodes) {
   return std::min(blocks_of(n_features, FEATURES_PER_BLOCK),
-                  blocks_of(MANY_WARPS / FEATURES_PER_BLOCK, n_nodes));
+                  blocks_of(MANY_WARPS / FEATURES_PER_BLOCK, std::max<int64_t>(n_nodes, 1)));
 }
 
 template <class T>

@@ -48,12 +48,6 @@ BG_FN int64_t warp_sum(int64_t value) {
 }
 #endif
 
-BG_FN float warp_largest(float value) {
-  for (int step = WARP / 2; step > 0; step /= 2)
-    value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, step));
-  return value;
-}
-
 // The block's sum, in thread 0 alone; `partial` has room for one number per warp.
 BG_FN int64_t block_sum(int64_t value, int64_t* partial) {
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;

@@ -108,7 +108,7 @@ template <class Gain>
 BG_FN SplitInfo search_onehot(const LevelSums* levels, int n_bins, int missing_bin, int feature,
                               const SearchNode& node, const Gain& gain) {
   const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
-  Candidate best{NO_GAIN, BINS_PER_FEATURE};
+  Candidate best{NO_GAIN, 0.0, 0.0, BINS_PER_FEATURE};
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k)
     if (first + k < n_bins) consider(best, levels[k].grad, levels[k].hess, first + k, node, gain);
@@ -116,7 +116,7 @@ BG_FN SplitInfo search_onehot(const LevelSums* levels, int n_bins, int missing_b
   if (!(best.gain > NO_GAIN)) return no_split();
   const int at = best.order - first;
   const BinSet set = set_of_lanes(at >= 0 && at < BINS_PER_LANE ? 1u << at : 0u);
-  return subset_split(best.gain, of_bin(levels, best.order), feature, set,
+  return subset_split(best.gain, {best.left_grad, best.left_hess}, feature, set,
                       best.order == missing_bin);
 }
 

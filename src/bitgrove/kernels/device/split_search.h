@@ -80,7 +80,7 @@ BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_m
   // With missing rows the last cut is values against missing; without, it is no split.
   const int n_right = has_missing ? n_values : n_values - 1;
   const int drawn = gain.drawn_cut(feature, n_right);
-  Candidate best{NO_GAIN, 2 * BINS_PER_FEATURE};
+  Candidate best{NO_GAIN, 0.0, 0.0, 2 * BINS_PER_FEATURE};
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) {
     const int bin = lane * BINS_PER_LANE + k;
@@ -93,16 +93,13 @@ BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_m
   }
   best = best_of_warp(best);
   if (!(best.gain > NO_GAIN)) return no_split();
-  const int bin = best.order / 2;
-  const bool with_missing = best.order % 2 == 0;
-  typename Layout::Sum left = of_bin(sums, bin);
-  if (with_missing) left = Layout::add(left, missing);
+  const bool default_left = !has_missing || best.order % 2 == 0;
   return {best.gain,
-          Layout::grad(left),
-          Layout::hess(left),
+          static_cast<int64_t>(best.left_grad),
+          static_cast<int64_t>(best.left_hess),
           feature,
-          bin,
-          !has_missing || with_missing,
+          best.order / 2,
+          default_left,
           0,
           {}};
 }

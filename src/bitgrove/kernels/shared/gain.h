@@ -26,9 +26,6 @@ struct GainRules {
 };
 
 BG_FN double soften(double grad, double reg_alpha) {
-#if defined(__CUDACC_RTC__)  // most of the search; a CPU's vectors do not branch
-  if (reg_alpha == 0.0) return grad;
-#endif
   const double shrunk = (grad < 0.0 ? -grad : grad) - reg_alpha;
   const double positive = shrunk > 0.0 ? shrunk : 0.0;
   return grad < 0.0 ? -positive : positive;
