@@ -41,8 +41,9 @@ class WidthPlan:
         n_active = max(n_rows - quantized.zero_rows, 1)
         most_rows, usual_rows = [], []
         for width, (grad_range, hess_range) in _RANGES.items():
-            # If the sums over all rows fit, so do those of any node.
-            if abs_grad <= grad_range and hess <= hess_range:
+            # If the sums over all rows fit, so do those of any node. No row is wider than a sum.
+            grad_limit, hess_limit = self._limits
+            if max(abs_grad, grad_limit) <= grad_range and max(hess, hess_limit) <= hess_range:
                 most_rows.append(ALL_ROWS)
                 usual_rows.append(ALL_ROWS)
                 continue
