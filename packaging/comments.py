@@ -1,9 +1,9 @@
 """Leaves comments out of sources, for wheels: they are for who reads the repository.
 
 `without_comments(name, content)` returns the bytes of a file of Python, C++, CUDA or JavaScript
-without them. Every line stays where it is, so tracebacks and compilers name the right ones.
-Docstrings that help() shows stay; those of private functions and classes are comments. Other files
-are returned as they are.
+without them; name: its path in the wheel. Every line stays where it is, so tracebacks and compilers
+name the right ones. Docstrings of what users call stay (docs/api); those of private functions and
+classes, and all in inner rooms, are comments. Other files are returned as they are.
 """
 
 from __future__ import annotations
@@ -13,6 +13,13 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+
+# Rooms that no page of docs/api leads into. Their __init__ keeps its docstrings: it is the door.
+INNER_ROOMS = (
+    "arithmetic", "backends", "cli", "constraints", "data/sparse", "data/streams",
+    "distributed/dask", "kernels", "machine", "model/exchange", "objectives", "params",
+    "provenance", "report/sections", "training/variants",
+)  # fmt: skip
 
 # A comment of a line of its own, or two spaces after code (ruff and clang-format write it so).
 _SLASHES = re.compile(r"(?m)(^ *|  )//( .*)?$")
@@ -38,14 +45,25 @@ def _private_docstrings(node: ast.AST, private: bool) -> Iterator[ast.AST]:
         yield from _private_docstrings(child, hidden)
 
 
-def _python(text: str) -> str:
+def is_inner(name: str) -> bool:
+    in_room = name.startswith(tuple(f"bitgrove/{room}/" for room in INNER_ROOMS))
+    return in_room and not name.endswith("/__init__.py")
+
+
+def _comments_as_docstrings(tree: ast.Module, inner: bool) -> Iterator[ast.AST]:
+    if inner and ast.get_docstring(tree) is not None:
+        yield tree
+    yield from _private_docstrings(tree, inner)
+
+
+def _python(text: str, inner: bool) -> str:
     lines = text.split("\n")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
     tree = ast.parse(text)
-    for node in [*_private_docstrings(tree, False)]:
+    for node in [*_comments_as_docstrings(tree, inner)]:
         first = node.body[0]
         indent = " " * first.col_offset
         lines[first.lineno - 1 : first.end_lineno] = [""] * (first.end_lineno - first.lineno + 1)
@@ -62,9 +80,10 @@ def _slashes(text: str) -> str:
     return _SLASHES.sub("", text)
 
 
-_LANGUAGES = {"py": _python, "h": _slashes, "cu": _slashes, "js": _slashes}
-
-
 def without_comments(name: str, content: bytes) -> bytes:
-    bare = _LANGUAGES.get(name.rpartition(".")[2])
-    return bare(content.decode()).encode() if bare else content
+    match name.rpartition(".")[2]:
+        case "py":
+            return _python(content.decode(), is_inner(name)).encode()
+        case "h" | "cu" | "js":
+            return _slashes(content.decode()).encode()
+    return content

@@ -33,7 +33,7 @@ class Zopfli:
         return b""
 
     def flush(self) -> bytes:
-        return compress(bytes(self._content))[2:-4]
+        return compress(bytes(self._content), blocksplittingmax=0)[2:-4]
 
 
 def _record_line(name: str, content: bytes) -> str:

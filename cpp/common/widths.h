@@ -31,6 +31,14 @@ void visit_row_width(size_t n_bytes, Visit&& visit) {
   }
 }
 
+// The layout of rows that are added to such sums: no row is wider than they are.
+template <class Sums, class Visit>
+void visit_row_within(int half_bits, Visit&& visit) {
+  visit_row_width(half_bits / 4, [&](auto row) {
+    if constexpr (decltype(row)::half_bits <= Sums::half_bits) visit(row);
+  });
+}
+
 // The layout of a slot's sums. Every layout that is visited is a copy of the code that visits it.
 template <class Visit>
 void visit_total_width(int half_bits, Visit&& visit) {

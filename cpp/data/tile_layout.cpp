@@ -19,6 +19,21 @@ constexpr int MOST_BYTES = BINS_PER_FEATURE;
 // With fewer rows there are few combinations of anything, and nodes too small to gain by it.
 constexpr int64_t LEAST_ROWS_TO_JOIN = 16 * MOST_BYTES;
 
+// Orders of features: equal ones in that of the table. Both are functions of one type, so that they
+// share the code that sorts.
+bool has_more_bins(const TileMember& a, const TileMember& b) {
+  return a.n_bins != b.n_bins ? a.n_bins > b.n_bins : a.feature < b.feature;
+}
+
+// Marginals are taken from the most significant feature on. Few bins first keeps the loops long;
+// features of one bin come last, where a single number is left.
+bool is_more_significant(const TileMember& a, const TileMember& b) {
+  const auto rank = [](const TileMember& m) {
+    return m.n_bins == 1 ? BINS_PER_FEATURE + 1 : m.n_bins;
+  };
+  return rank(a) != rank(b) ? rank(a) < rank(b) : a.feature < b.feature;
+}
+
 std::vector<TileMember> members_by_bins(const std::vector<int64_t>& bin_offset,
                                         const std::vector<int64_t>& features) {
   std::vector<TileMember> members;
@@ -28,18 +43,8 @@ std::vector<TileMember> members_by_bins(const std::vector<int64_t>& bin_offset,
     require(n_bins >= 1 && n_bins <= BINS_PER_FEATURE, "a feature must have 1 to 256 bins");
     members.push_back({static_cast<int>(members.size()), n_bins, bin_offset[f]});
   }
-  std::stable_sort(members.begin(), members.end(),
-                   [](const TileMember& a, const TileMember& b) { return a.n_bins > b.n_bins; });
+  std::sort(members.begin(), members.end(), has_more_bins);
   return members;
-}
-
-// Marginals are taken from the most significant feature on. Few bins first keeps the loops long;
-// features of one bin come last, where a single number is left.
-bool is_more_significant(const TileMember& a, const TileMember& b) {
-  const auto rank = [](const TileMember& m) {
-    return m.n_bins == 1 ? BINS_PER_FEATURE + 1 : m.n_bins;
-  };
-  return rank(a) < rank(b);
 }
 
 // Writes the codes of n rows; false if a bin is none of its feature's.
@@ -193,7 +198,7 @@ TileLayout::TileLayout(const std::vector<int64_t>& bin_offset, const std::vector
     with_room[BINS_PER_FEATURE / codes[code].n_codes].push_back(code);
   }
   for (TileCode& code : codes) {
-    std::stable_sort(code.members.begin(), code.members.end(), is_more_significant);
+    std::sort(code.members.begin(), code.members.end(), is_more_significant);
     columns_.push_back({code.n_codes, {code}, {}});
   }
 }

@@ -42,7 +42,9 @@ class TileLayout {
  public:
   // Feature f has the bins [bin_offset[f], bin_offset[f + 1]), the missing one included. features:
   // those that are in the tiles; what a member calls its feature is the place in this list.
-  TileLayout(const std::vector<int64_t>& bin_offset, const std::vector<int64_t>& features);
+  [[gnu::cold]] TileLayout(const std::vector<int64_t>& bin_offset,
+                           const std::vector<int64_t>& features);
+  TileLayout(const TileLayout&) = delete;
 
   // Joins columns of which these rows hold few combinations.
   void join_columns(const ColumnView& rows);

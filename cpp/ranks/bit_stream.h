@@ -39,9 +39,9 @@ class BitWriter {
     int i = 0;
     if (n_bits <= MOST_GROUPED_BITS)
       for (; i + GROUP <= n; i += GROUP) {
-        uint64_t group = 0;
-        for (int j = 0; j < GROUP; ++j) group |= values[i + j] << (j * n_bits);
-        put(group, GROUP * n_bits);
+        const uint64_t low = values[i] | values[i + 1] << n_bits;
+        const uint64_t high = values[i + 2] | values[i + 3] << n_bits;
+        put(low | high << (2 * n_bits), GROUP * n_bits);
       }
     for (; i < n; ++i) put(values[i], n_bits);
   }

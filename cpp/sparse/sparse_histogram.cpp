@@ -159,7 +159,7 @@ class Builder {
       auto* sums = reinterpret_cast<typename Total::Sum*>(part.sums);
       const auto [first, last] = part.positions;
       std::fill_n(sums + first, last - first, typename Total::Sum{});
-      visit_row_width(source_.row_width / 4, [&](auto row) {
+      visit_row_within<Total>(source_.row_width, [&](auto row) {
         if (has_few_values(plan_[part.node], bins_))
           return move_rows<decltype(row), Total, true>(source_, part.begin, part.end, sums);
         add_values<decltype(row), Total>(part, sums);
@@ -260,7 +260,7 @@ void subtract_sparse(std::span<const Subtraction> plan, std::span<const Build> b
                               {member.bin_offset, member.bin_offset + member.n_bins}, 1, simd);
     visit_total_width(step.parent_width, [&](auto total) {
       using Total = decltype(total);
-      visit_row_width(source.row_width / 4, [&](auto row) {
+      visit_row_within<Total>(source.row_width, [&](auto row) {
         move_rows<decltype(row), Total, false>(source, build.begin, build.end,
                                                reinterpret_cast<typename Total::Sum*>(parent));
       });

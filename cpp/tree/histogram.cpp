@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -207,29 +206,46 @@ void move_codes(const TileColumn& column, typename Total::Sum* bytes, typename T
   with_simd<Simd::avx2>(simd, [&] { move_all_codes<Total>(column, bytes, total, add); });
 }
 
-// Moves the local histogram into the slot and leaves it zeroed for the next task. What features of
-// a shared column get are sums over the node's rows, which the total's width holds: bytes become
-// totals before they are added up. Compiled for an instruction set are the loops over bins alone.
-template <class Local, class Total>
-void flush(const HistogramSource& source, const Task& task, typename Local::Sum* local,
-           uint8_t* slot, Guard& guard, Simd simd) {
+// Moves the sums of a column's bytes into the slot. What features of a shared column get are sums
+// over the node's rows, which the total's width holds: bytes become totals before they are added
+// up. Compiled for an instruction set are the loops over bins alone.
+template <class From, class Total>
+void move_column(const TileColumn& column, const typename From::Sum* from, uint8_t* slot, bool add,
+                 Simd simd) {
   alignas(CACHE_LINE) typename Total::Sum bytes[BINS_PER_FEATURE];
+  auto* total = reinterpret_cast<typename Total::Sum*>(slot);
+  const bool is_shared = column.codes.size() > 1 || column.codes[0].members.size() > 1;
+  auto* to = is_shared ? bytes : total + column.codes[0].members[0].bin_offset;
+  with_simd<Simd::avx2>(simd, [from, to, n = column.n_bytes, add_here = add && !is_shared] {
+    move_bins<From, Total>(from, to, n, add_here);
+  });
+  if (is_shared) move_codes<Total>(column, bytes, total, add, simd);
+}
+
+// Moves the local histogram into the slot and zeroes it. The ablation's sums are joined first.
+template <class Local>
+void flush(const HistogramSource& source, const Task& task, const Node& node,
+           typename Local::Sum* local, Guard& guard, Simd simd) {
+  using Joined = Packed<Local::half_bits>;
+  typename Joined::Sum joined[BINS_PER_FEATURE];
   const TileColumn* columns = source.layout->columns().data() + task.tile * TILE_FEATURES;
   const int n_columns = TileView::features_of(task.tile, source.tiles.n_features);
-  auto* total = reinterpret_cast<typename Total::Sum*>(slot);
   guard.lock.lock();
   const bool add = guard.written;
   guard.written = true;
   for (int c = 0; c < n_columns; ++c) {
     const TileColumn& column = columns[c];
-    typename Local::Sum* from = local + c * COLUMN_STRIDE<Local>;
-    const bool is_shared = column.codes.size() > 1 || column.codes[0].members.size() > 1;
-    auto* to = is_shared ? bytes : total + column.codes[0].members[0].bin_offset;
-    with_simd<Simd::avx2>(simd, [from, to, n = column.n_bytes, add_here = add && !is_shared] {
-      move_bins<Local, Total>(from, to, n, add_here);
+    typename Local::Sum* sums = local + c * COLUMN_STRIDE<Local>;
+    const typename Joined::Sum* from = joined;
+    if constexpr (std::is_same_v<typename Local::Sum, typename Joined::Sum>)
+      from = sums;
+    else
+      for (int b = 0; b < column.n_bytes; ++b) joined[b] = convert<Joined, Local>(sums[b]);
+    visit_total_width(node.total_width, [&](auto total) {
+      if constexpr (decltype(total)::half_bits >= Local::half_bits)
+        move_column<Joined, decltype(total)>(column, from, node.sums, add, simd);
     });
-    if (is_shared) move_codes<Total>(column, bytes, total, add, simd);
-    std::fill_n(from, column.n_bytes, typename Local::Sum{});
+    std::fill_n(sums, column.n_bytes, typename Local::Sum{});
   }
   guard.lock.unlock();
 }
@@ -260,21 +276,10 @@ template <class Local>
 void run_task(const HistogramSource& source, const Task& task, const Node& node, void* buffer,
               Guard& guard, Simd simd) {
   auto* local = static_cast<typename Local::Sum*>(buffer);
-  const auto flush_local = [&] {
-    visit_total_width(node.total_width, [&](auto total) {
-      using Total = decltype(total);
-      if constexpr (Total::half_bits >= Local::half_bits)
-        flush<Local, Total>(source, task, local, node.sums, guard, simd);
-    });
-  };
-  switch (source.row_width) {
-    case 8:
-      return add_rows<Packed<8>, Local>(source, task, node.block_rows, local, flush_local);
-    case 16:
-      return add_rows<Packed<16>, Local>(source, task, node.block_rows, local, flush_local);
-    default:
-      return add_rows<Packed<32>, Local>(source, task, node.block_rows, local, flush_local);
-  }
+  const auto flush_local = [&] { flush<Local>(source, task, node, local, guard, simd); };
+  visit_row_within<Local>(source.row_width, [&](auto row) {
+    add_rows<decltype(row), Local>(source, task, node.block_rows, local, flush_local);
+  });
 }
 
 // Blocks long enough that adding costs more than flushing, short enough to keep all threads busy.
@@ -307,13 +312,11 @@ std::vector<Node> nodes_of(std::span<const Build> plan, const PoolView& pool,
   for (const Build& step : plan) {
     check_build(step, source.n_listed);
     require(is_width(step.local_width) && step.local_width <= step.total_width, "bad widths");
+    require(step.begin == step.end || source.row_width <= step.local_width,
+            "rows are wider than their sums");
     nodes.push_back({step, pool.slot(step.slot, n_bins, step.total_width)});
   }
   return nodes;
-}
-
-void clear_slot(const Node& node, int64_t n_bins) {
-  std::fill_n(node.sums, n_bins * (node.total_width / 4), uint8_t{0});
 }
 
 template <class Parent, class Child, class Out>
@@ -375,7 +378,8 @@ void build_histograms(std::span<const Build> plan, const PoolView& pool,
     });
   });
   for (const Node& node : nodes)  // a rank may hold no row of a node
-    if (node.begin == node.end) clear_slot(node, source.layout->n_bins());
+    if (node.begin == node.end)
+      std::fill_n(node.sums, source.layout->n_bins() * (node.total_width / 4), uint8_t{0});
 }
 
 void subtract_histograms(std::span<const Subtraction> plan, const PoolView& pool, BinRange bins,

@@ -105,14 +105,19 @@ def test_widths_and_blocks(local: int, total: int, packed: bool) -> None:
 @pytest.mark.parametrize("half_bits", [8, 16, 32])
 @pytest.mark.parametrize("packed", [True, False])
 def test_row_widths(half_bits: int, packed: bool) -> None:
-    """Rows of every packed type into every accumulator."""
+    """Rows of every packed type into every accumulator that is as wide; others are refused."""
     rng = np.random.default_rng(2)
     case = random_binned(rng, 300, [20, 7], [False, True])
     integers = gradients(rng, 300)
     rows = np.arange(300, dtype=np.int32)
     for local, total in WIDTHS:
         steps = [(0, 300, 0, local, total, 40)]
-        check_builds(cpu(packed=packed), case, integers, rows, steps, half_bits)
+        if local >= half_bits:
+            check_builds(cpu(packed=packed), case, integers, rows, steps, half_bits)
+            continue
+        with pytest.raises(ValueError, match="rows are wider than their sums"):
+            check_builds(cpu(packed=packed), case, integers, rows, steps, half_bits)
+        check_builds(cpu(packed=packed), case, integers, rows, [(9, 9, *steps[0][2:])], half_bits)
 
 
 @pytest.mark.parametrize("simd", SIMD)

@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import importlib
+import inspect
 import io
 import re
 import tokenize
@@ -46,7 +47,8 @@ def test_comments_leave_and_the_rest_stays_on_its_lines(module) -> None:
     saved = 0
     for path in FILES:
         text = path.read_text()
-        bare = comments.without_comments(path.name, text.encode()).decode()
+        name = path.relative_to(SOURCES.parent).as_posix()
+        bare = comments.without_comments(name, text.encode()).decode()
         assert len(bare.splitlines()) == len(text.splitlines()), path
         assert _meaning(path, bare) == _meaning(path, text), path
         saved += len(text) - len(bare)
@@ -100,6 +102,37 @@ class _B(Exception):
     assert a._g.__doc__ is a().f().__doc__ is shown["_B"].__doc__ is None
     assert (a().f()(), a()._g()) == ("a string", 2)
     assert len(bare.splitlines()) == len(text.splitlines())
+
+
+def test_inner_rooms_keep_the_docstring_of_their_door_alone(module) -> None:
+    text = b'"""Module."""\n\n\ndef f():\n    """Function."""\n'
+    without_comments = module("comments").without_comments
+    assert without_comments("bitgrove/backends/cuda/a.py", text) == b"\n\n\ndef f():\n    pass\n"
+    for name in (
+        "bitgrove/backends/__init__.py",
+        "bitgrove/backends.py",
+        "bitgrove/model/model.py",
+    ):
+        assert without_comments(name, text) == text
+
+
+def _documented() -> list[str]:
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    return re.findall(r"auto(?:function|class):: (bitgrove[\w.]+)", pages)
+
+
+def test_what_docs_api_names_is_in_no_inner_room(module) -> None:
+    is_inner = module("comments").is_inner
+    names = _documented()
+    assert len(names) > 50
+    for name in names:
+        room, _, last = name.rpartition(".")
+        found = getattr(importlib.import_module(room), last)
+        members = [one for _, one in inspect.getmembers(found)] if inspect.isclass(found) else []
+        for one in (found, *getattr(found, "__mro__", ()), *members):
+            place = getattr(getattr(one, "fget", one), "__module__", None) or ""
+            path = place.replace(".", "/")
+            assert not is_inner(f"{path}.py") or (SOURCES.parent / path).is_dir(), (name, one)
 
 
 def test_a_smaller_wheel_lists_what_it_holds(module, tmp_path: Path) -> None:

@@ -120,6 +120,15 @@ def test_one_row_past_the_limit_takes_a_wider_total(limits: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("limits", LIMITS + WIDE_LIMITS)
+def test_sums_are_as_wide_as_rows(limits: tuple[int, int]) -> None:
+    """Even where the sums of all rows, which are known, would fit fewer bits than a row may."""
+    plan, row_bits = plan_of(*limits, abs_grad_sum=1, hess_sum=1), row_half_bits(*limits)
+    for n_rows in (1, 1000):
+        total = plan.total_width(n_rows)
+        assert row_bits <= plan.local(n_rows, total)[0] <= total
+
+
+@pytest.mark.parametrize("limits", LIMITS + WIDE_LIMITS)
 def test_local_blocks_never_hold_more_rows_than_fit(limits: tuple[int, int]) -> None:
     plan = plan_of(*limits)
     for n_rows in (0, 1, 2, 100, 1023, 1024, 1025, 8192, 10**6):
@@ -189,8 +198,8 @@ def test_no_plan_allows_an_overflow(
     worst = (min(in_block * grad, abs_grad_sum), min(in_block * hess, hess_sum))
     assert fits(*worst, local)
     assert local <= total and 1 <= block <= BLOCK_ROWS
-    # The total is the narrowest that is proven by the row count or by the sums.
-    for narrower in (w for w in TOTAL_WIDTHS if w < total):
+    # The total is the narrowest that is proven by the row count or by the sums, and holds a row.
+    for narrower in (w for w in TOTAL_WIDTHS if w < total and fits(grad, hess, w)):
         assert not fits(n_rows * grad, n_rows * hess, narrower)
         assert not fits(abs_grad_sum, hess_sum, narrower)
     # A smaller node never takes a wider total.

@@ -39,10 +39,12 @@ class WidthPlan:
         self._limits = max(quantized.grad_limit, 1), max(quantized.hess_limit, 1)
         abs_grad, hess = quantized.abs_grad_sum, quantized.hess_sum
         n_active = max(n_rows - quantized.zero_rows, 1)
+        grad_limit, hess_limit = self._limits
         most_rows, usual_rows = [ALL_ROWS] * len(_RANGES), [ALL_ROWS] * len(_RANGES)
         for i, (width, (grad_range, hess_range)) in enumerate(_RANGES.items()):
-            # If the sums over all rows fit, so do those of any node, here and in wider halves.
-            if abs_grad <= grad_range and hess <= hess_range:
+            # If the sums over all rows fit, so do those of any node, here and in wider halves. No
+            # row is wider than a sum.
+            if max(abs_grad, grad_limit) <= grad_range and max(hess, hess_limit) <= hess_range:
                 break
             most_rows[i] = min(self.rows_that_fit(width), ALL_ROWS)
             usual_rows[i] = min(
