@@ -71,15 +71,25 @@ class WholeFit(Measure):
 
     both_layouts = True
 
-    def __call__(self) -> dict[str, float]:
+    def fitted(self) -> Any:
         classifier = self.system.classifier(self.settings)
+        return classifier.fit(self.task.X_train, self.task.y_train)
+
+    def __call__(self) -> dict[str, float]:
         start = clock()
-        classifier.fit(self.task.X_train, self.task.y_train)
+        classifier = self.fitted()
         elapsed = clock() - start
         if not self.quality:
             probability = classifier.predict_proba(self.task.X_test)[:, 1]
             self.quality = scores(self.task, probability)
         return {"ms per fit": 1e3 * elapsed}
+
+
+class WatchedFit(WholeFit):
+    """The same, with the AUC of the test rows after each tree."""
+
+    def fitted(self) -> Any:
+        return self.system.fit_watched(self.task, self.settings)
 
 
 class Binning(Measure):

@@ -21,7 +21,15 @@ from tqdm import tqdm
 
 from lab import benchmarks
 from lab.benchmarks import measures
-from lab.benchmarks.measures import Binning, Measure, Memory, Prediction, Training, WholeFit
+from lab.benchmarks.measures import (
+    Binning,
+    Measure,
+    Memory,
+    Prediction,
+    Training,
+    WatchedFit,
+    WholeFit,
+)
 from lab.datasets import simple, table
 from lab.datasets.entry import Wanted, data_folder
 from lab.datasets.task import Task
@@ -92,6 +100,12 @@ def lines(folder: Path | None, quick: bool) -> dict[str, Line]:
         "higgs_100k": Line("Higgs-like, 100k x 28", Training, higgs(100_000), SMALL),
         "fit_10k": Line("whole fit(), 10k x 20", WholeFit, wide(10_000, 20), Settings()),
         "fit_1k": Line("whole fit(), 1k x 20", WholeFit, wide(1_000, 20), Settings()),
+        "watched_100k": Line(
+            "whole fit() with AUC of 20k rows after each tree, 100k x 28",
+            WatchedFit,
+            higgs(100_000, 20_000),
+            Settings(),
+        ),
         "wide": Line(
             "100k x 1000", Training, wide(100_000 // part, 1000), replace(LARGE, n_trees=10)
         ),

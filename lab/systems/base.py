@@ -125,3 +125,9 @@ class System(ABC):
     @abstractmethod
     def classifier(self, settings: Settings) -> Any:
         """The library's own scikit-learn classifier, not fitted."""
+
+    def fit_watched(self, task: Task, settings: Settings) -> Any:
+        """That classifier, fitted while the AUC of the test rows is computed after each tree."""
+        watched = [(task.X_test, task.y_test)]
+        classifier = self.classifier(settings)
+        return classifier.fit(task.X_train, task.y_train, eval_set=watched, eval_metric="auc")

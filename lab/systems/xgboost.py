@@ -115,3 +115,8 @@ class XGBoost(System):
 
         params = self._params(settings, 0, "binary")
         return XGBClassifier(n_estimators=settings.n_trees, **params)
+
+    def fit_watched(self, task: Task, settings: Settings) -> Any:
+        classifier = self.classifier(settings).set_params(eval_metric="auc")
+        watched = [(task.X_test, task.y_test)]
+        return classifier.fit(task.X_train, task.y_train, eval_set=watched, verbose=False)
