@@ -121,7 +121,8 @@ def test_rows_that_share_the_bins_of_others(backend: Any) -> None:
     assert models[0].digest() == models[1].digest()
 
 
-SHAPES = [(1, 1), (2, 1), (31, 3), (400, 33), (64, 300), (500, 2000)]
+# The last ones: a warp looks at several features of a node.
+SHAPES = [(1, 1), (2, 1), (31, 3), (400, 33), (64, 300), (500, 2000), (300, 5000)]
 
 
 @pytest.mark.parametrize(("n_rows", "n_features"), SHAPES)
