@@ -25,12 +25,6 @@ struct Halves {
   int32_t *left, *right;
 };
 
-// Whether rows seem to lie side by side, as all rows do at the root: then it is worth a look
-// whether the next sixteen do, whose bins are read as they lie.
-inline bool seem_side_by_side(const int32_t* rows, int64_t n) {
-  return n > 0 && rows[n - 1] - rows[0] == n - 1;
-}
-
 // Vector stores may write past the kept rows, but never past the rows already read.
 inline int64_t divide_scalar(const Split& s, const int32_t* rows, int64_t from, int64_t n,
                              int64_t n_left, Halves out) {
@@ -61,35 +55,6 @@ inline int64_t divide_by_set(const Split& s, const int32_t* rows, int64_t n, Hal
 
 #if defined(BG_X86)
 
-// Columns are padded by 3 bytes so that the 32-bit gathers stay inside.
-BG_TARGET_AVX512 inline int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n,
-                                              Halves out) {
-  const __m512i bin = _mm512_set1_epi32(s.bin), missing = _mm512_set1_epi32(s.missing_bin);
-  const __mmask16 keep_missing = s.default_left ? 0xFFFF : 0;
-  const __m512i next = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const bool dense = seem_side_by_side(rows, n);
-  int64_t i = 0, n_left = 0;
-  for (; i + 16 <= n; i += 16) {
-    const __m512i row = _mm512_loadu_si512(rows + i);
-    __m512i value;
-    if (dense &&
-        _mm512_cmpeq_epi32_mask(row, _mm512_add_epi32(_mm512_set1_epi32(rows[i]), next)) == 0xFFFF)
-      value = _mm512_maskz_cvtepu8_epi32(
-          0xFFFF, _mm_loadu_si128(reinterpret_cast<const __m128i*>(s.column + rows[i])));
-    else
-      value = _mm512_and_si512(
-          _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xFFFF, row, s.column, 1),
-          _mm512_set1_epi32(0xFF));
-    const __mmask16 left = _mm512_cmple_epi32_mask(value, bin) |
-                           (_mm512_cmpeq_epi32_mask(value, missing) & keep_missing);
-    const __mmask16 right = static_cast<__mmask16>(~left);
-    _mm512_storeu_si512(out.left + n_left, _mm512_maskz_compress_epi32(left, row));
-    _mm512_storeu_si512(out.right + (i - n_left), _mm512_maskz_compress_epi32(right, row));
-    n_left += std::popcount(static_cast<uint32_t>(left));
-  }
-  return divide_scalar(s, rows, i, n, n_left, out);
-}
-
 // For each 8-bit mask, the lanes that are kept, in order, first.
 inline constexpr auto COMPRESS = [] {
   std::array<std::array<int32_t, 8>, 256> table{};
@@ -103,13 +68,6 @@ BG_TARGET_AVX2 inline __m256i lanes(int mask) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(COMPRESS[mask].data()));
 }
 
-// The bins of 16 rows. One by one: a gather of AVX2 takes longer than its loads.
-BG_TARGET_AVX2 inline __m128i bins_of(const uint8_t* column, const int32_t* r) {
-  const auto bin = [=](int i) { return static_cast<char>(column[r[i]]); };
-  return _mm_setr_epi8(bin(0), bin(1), bin(2), bin(3), bin(4), bin(5), bin(6), bin(7), bin(8),
-                       bin(9), bin(10), bin(11), bin(12), bin(13), bin(14), bin(15));
-}
-
 BG_TARGET_AVX2 inline bool are_side_by_side(const int32_t* rows) {
   const auto* given = reinterpret_cast<const __m256i*>(rows);
   const __m256i first = _mm256_add_epi32(_mm256_set1_epi32(rows[0]), lanes(0xFF));
@@ -119,25 +77,66 @@ BG_TARGET_AVX2 inline bool are_side_by_side(const int32_t* rows) {
   return _mm256_movemask_epi8(equal) == -1;
 }
 
-// Where a node's rows are far apart each is a cache line of its own, which is asked for early.
-constexpr int64_t FAR_APART = 128, PREFETCH_ROWS = 128;
+// How a node's rows lie, which decides how their bins are loaded: maybe side by side; or near each
+// other; or so far apart that each is a cache line of its own, which is asked for early.
+enum class Spread { dense, near, far };
+constexpr int64_t FAR_APART = 32, PREFETCH_ROWS = 128;
 
-BG_TARGET_AVX2 inline int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t n,
-                                          Halves out) {
+inline Spread spread_of(const int32_t* rows, int64_t n) {
+  const int64_t span = n > 0 ? rows[n - 1] - rows[0] : 0;
+  return span == n - 1 ? Spread::dense : span > FAR_APART * n ? Spread::far : Spread::near;
+}
+
+// The bins of 16 rows. One by one: gathers take longer than their loads.
+template <Spread spread>
+BG_TARGET_AVX2 inline __m128i bins_of(const uint8_t* column, const int32_t* r) {
+  if constexpr (spread == Spread::dense)
+    if (are_side_by_side(r))
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(column + r[0]));
+  const auto bin = [=](int i) { return static_cast<char>(column[r[i]]); };
+  return _mm_setr_epi8(bin(0), bin(1), bin(2), bin(3), bin(4), bin(5), bin(6), bin(7), bin(8),
+                       bin(9), bin(10), bin(11), bin(12), bin(13), bin(14), bin(15));
+}
+
+template <Spread spread>
+inline void prefetch_bins(const uint8_t* column, const int32_t* rows, int64_t i, int64_t n) {
+  if constexpr (spread == Spread::far)
+    if (i + PREFETCH_ROWS + 16 <= n)
+      for (int k = 0; k < 16; ++k) prefetch(column + rows[i + PREFETCH_ROWS + k]);
+}
+
+template <Spread spread>
+BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n,
+                                       Halves out) {
+  const uint8_t* const column = s.column;
+  const __m128i bin = _mm_set1_epi8(static_cast<char>(s.bin));
+  const __m128i missing = _mm_set1_epi8(static_cast<char>(s.missing_bin));
+  const __mmask16 keep_missing = s.default_left ? 0xFFFF : 0;
+  int64_t i = 0, n_left = 0;
+  for (; i + 16 <= n; i += 16) {
+    prefetch_bins<spread>(column, rows, i, n);
+    const __m128i value = bins_of<spread>(column, rows + i);
+    const __m512i row = _mm512_loadu_si512(rows + i);
+    const __mmask16 left =
+        _mm_cmple_epu8_mask(value, bin) | (_mm_cmpeq_epi8_mask(value, missing) & keep_missing);
+    const __mmask16 right = static_cast<__mmask16>(~left);
+    _mm512_storeu_si512(out.left + n_left, _mm512_maskz_compress_epi32(left, row));
+    _mm512_storeu_si512(out.right + (i - n_left), _mm512_maskz_compress_epi32(right, row));
+    n_left += std::popcount(static_cast<uint32_t>(left));
+  }
+  return divide_scalar(s, rows, i, n, n_left, out);
+}
+
+template <Spread spread>
+BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t n, Halves out) {
+  const uint8_t* const column = s.column;
   const __m128i bin = _mm_set1_epi8(static_cast<char>(s.bin));
   const __m128i missing = _mm_set1_epi8(static_cast<char>(s.missing_bin));
   const __m128i keep_missing = _mm_set1_epi8(s.default_left ? -1 : 0);
-  const bool far_apart = n > 0 && rows[n - 1] - rows[0] > FAR_APART * n;
-  const bool dense = seem_side_by_side(rows, n);
   int64_t i = 0, n_left = 0;
   for (; i + 16 <= n; i += 16) {
-    if (far_apart)
-      for (int64_t j = i + PREFETCH_ROWS; j < std::min(i + PREFETCH_ROWS + 16, n); ++j)
-        prefetch(s.column + rows[j]);
-    const __m128i value =
-        dense && are_side_by_side(rows + i)
-            ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(s.column + rows[i]))
-            : bins_of(s.column, rows + i);
+    prefetch_bins<spread>(column, rows, i, n);
+    const __m128i value = bins_of<spread>(column, rows + i);
     const __m128i below = _mm_cmpeq_epi8(_mm_min_epu8(value, bin), value);
     const __m128i kept = _mm_and_si128(_mm_cmpeq_epi8(value, missing), keep_missing);
     const int both = _mm_movemask_epi8(_mm_or_si128(below, kept));
@@ -154,13 +153,25 @@ BG_TARGET_AVX2 inline int64_t divide_avx2(const Split& s, const int32_t* rows, i
   return divide_scalar(s, rows, i, n, n_left, out);
 }
 
+template <Spread spread>
+int64_t divide_by_vectors(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves out) {
+  return simd == Simd::avx512 ? divide_avx512<spread>(s, rows, n, out)
+                              : divide_avx2<spread>(s, rows, n, out);
+}
+
 #endif
 
 inline int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves out) {
   if (s.left_bins) return divide_by_set(s, rows, n, out);
 #if defined(BG_X86)
-  if (simd == Simd::avx512) return divide_avx512(s, rows, n, out);
-  if (simd == Simd::avx2) return divide_avx2(s, rows, n, out);
+  if (simd != Simd::scalar) switch (spread_of(rows, n)) {
+      case Spread::dense:
+        return divide_by_vectors<Spread::dense>(s, rows, n, simd, out);
+      case Spread::near:
+        return divide_by_vectors<Spread::near>(s, rows, n, simd, out);
+      case Spread::far:
+        return divide_by_vectors<Spread::far>(s, rows, n, simd, out);
+    }
 #else
   (void)simd;
 #endif
