@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,7 @@ constexpr int64_t PICKED_ROWS = 256;
 constexpr uint8_t AS_BYTES = 1, AS_FLOATS = 4, AS_DOUBLES = 8;  // also the bytes of a value
 constexpr uint8_t FEW = 16;          // added where only values that are not zero are written
 constexpr int64_t ZEROS_OF_FEW = 4;  // that is so if fewer than one of so many is not zero
-constexpr double MAX_BYTE = 254.0;   // 255 is a missing value
+constexpr int MAX_BYTE = 254;        // 255 is a missing value
 constexpr uint8_t MISSING_BYTE = 255;
 constexpr int64_t CHECKED_TOGETHER = 64;  // values between two looks whether one did not fit
 constexpr int64_t MOST_ROWS = 1 << 16;    // of a block: places in it are uint16
@@ -31,31 +32,33 @@ constexpr int64_t MOST_ROWS = 1 << 16;    // of a block: places in it are uint16
 constexpr int64_t room_of(int64_t n) { return 16 + 8 * n; }
 
 // -0 becomes +0, every NaN the same one.
-double canonical(double v) { return v != v ? std::numeric_limits<double>::quiet_NaN() : v + 0.0; }
-
 template <class Real>
-void pick(const Column& column, int64_t begin, int64_t n, double* out) {
-  const Real* p = column.at<Real>(begin);
-  for (int64_t i = 0; i < n; ++i) {
-    const Real v = p[i * column.stride];
-    out[i] = v != v ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(v) + 0.0;
-  }
+Real canonical(Real v) {
+  return v != v ? std::numeric_limits<Real>::quiet_NaN() : v + Real{0};
 }
 
-bool fits_byte(double v) {
-  const double near = ((v >= 0.0) & (v <= MAX_BYTE)) ? v : 0.5;  // an int32 cannot hold all doubles
-  return (v != v) | (near == static_cast<int32_t>(near));
+template <class Real>
+void pick(const Column& column, int64_t begin, int64_t n, Real* out) {
+  const Real* p = column.at<Real>(begin);
+  for (int64_t i = 0; i < n; ++i) out[i] = canonical(p[i * column.stride]);
+}
+
+template <class Real>
+bool fits_byte(Real v) {
+  // An int32 cannot hold all of them.
+  const Real near = ((v >= Real{0}) & (v <= Real{MAX_BYTE})) ? v : Real{0.5};
+  return (v != v) | (near == static_cast<Real>(static_cast<int32_t>(near)));
 }
 
 bool fits_float(double v) { return (v != v) | (static_cast<float>(v) == v); }
 
-template <class Fits>
-bool all_fit(const double* values, int64_t n, Fits fits) {
+template <class Real, class Fits>
+bool all_fit(const Real* values, int64_t n, Fits fits) {
   for (int64_t begin = 0; begin < n; begin += CHECKED_TOGETHER) {
     const int64_t end = begin + CHECKED_TOGETHER < n ? begin + CHECKED_TOGETHER : n;
-    bool ok = true;
-    for (int64_t i = begin; i < end; ++i) ok &= fits(values[i]);
-    if (!ok) return false;
+    int n_not = 0;
+    for (int64_t i = begin; i < end; ++i) n_not += !fits(values[i]);
+    if (n_not > 0) return false;
   }
   return true;
 }
@@ -66,21 +69,23 @@ uint8_t* append(const T* items, int64_t n, uint8_t* out) {
   return out + n * sizeof(T);
 }
 
-uint8_t width_of(const double* values, int64_t n) {
-  if (all_fit(values, n, fits_byte)) return AS_BYTES;
+template <class Real>
+uint8_t width_of(const Real* values, int64_t n) {
+  if (all_fit(values, n, fits_byte<Real>)) return AS_BYTES;
+  if constexpr (std::is_same_v<Real, float>) return AS_FLOATS;
   return all_fit(values, n, fits_float) ? AS_FLOATS : AS_DOUBLES;
 }
 
-uint8_t* write_values(const double* values, int64_t n, uint8_t width, uint8_t* out) {
-  if (width == AS_DOUBLES) return append(values, n, out);
+template <class Real>
+uint8_t* write_values(const Real* values, int64_t n, uint8_t width, uint8_t* out) {
+  if (width == sizeof(Real)) return append(values, n, out);
   if (width == AS_BYTES) {
     for (int64_t i = 0; i < n; ++i)
       out[i] = values[i] != values[i] ? MISSING_BYTE : static_cast<uint8_t>(values[i]);
     return out + n;
   }
   for (int64_t i = 0; i < n; ++i) {
-    const float narrow = values[i] != values[i] ? std::numeric_limits<float>::quiet_NaN()
-                                                : static_cast<float>(values[i]);
+    const float narrow = canonical(static_cast<float>(values[i]));
     std::memcpy(out + i * sizeof narrow, &narrow, sizeof narrow);
   }
   return out + n * sizeof(float);
@@ -92,7 +97,8 @@ uint8_t* write_head(uint32_t column, uint8_t form, uint8_t* out) {
   return out;
 }
 
-uint8_t* write_few(uint32_t column, std::span<const uint16_t> places, const double* values,
+template <class Real>
+uint8_t* write_few(uint32_t column, std::span<const uint16_t> places, const Real* values,
                    uint8_t* out) {
   const auto n = static_cast<uint32_t>(places.size());
   const uint8_t width = width_of(values, n);
@@ -105,20 +111,21 @@ uint8_t* write_few(uint32_t column, std::span<const uint16_t> places, const doub
 bool are_few(int64_t n_filled, int64_t n_rows) { return ZEROS_OF_FEW * n_filled < n_rows; }
 
 // A column of a block, of which nothing is written if all of it is zero; returns the end.
-uint8_t* write_column(uint32_t column, const double* values, int64_t n, uint8_t* out) {
-  int64_t n_filled = 0;
-  for (int64_t i = 0; i < n; ++i) n_filled += values[i] != 0.0;
+template <class Real>
+uint8_t* write_column(uint32_t column, const Real* values, int64_t n, uint8_t* out) {
+  int32_t n_filled = 0;
+  for (int64_t i = 0; i < n; ++i) n_filled += values[i] != Real{0};
   if (n_filled == 0) return out;
   if (!are_few(n_filled, n)) {
     const uint8_t width = width_of(values, n);
     return write_values(values, n, width, write_head(column, width, out));
   }
   thread_local std::vector<uint16_t> places;
-  thread_local std::vector<double> filled;
+  thread_local std::vector<Real> filled;
   places.clear();
   filled.clear();
   for (int64_t i = 0; i < n; ++i)
-    if (values[i] != 0.0) {
+    if (values[i] != Real{0}) {
       places.push_back(static_cast<uint16_t>(i));
       filled.push_back(values[i]);
     }
@@ -143,21 +150,26 @@ class CanonicalRows {
     require(static_cast<int64_t>(out.shape(0)) >= (end - begin) * room_of(n), "out too small");
     uint8_t* const start = out.data();
     nb::gil_scoped_release release;
-    thread_local std::vector<double> values;  // kept: new memory costs more than writing to it
-    if (static_cast<int64_t>(values.size()) < (end - begin) * n) values.resize((end - begin) * n);
-    for (int64_t row = 0; row < n; row += PICKED_ROWS) {
-      const int64_t count = std::min(PICKED_ROWS, n - row);
-      for (int64_t f = begin; f < end; ++f) {
-        double* to = values.data() + (f - begin) * n + row;
-        if (columns_[f].type == ColumnType::FLOAT64)
-          pick<double>(columns_[f], first + row, count, to);
-        else
-          pick<float>(columns_[f], first + row, count, to);
-      }
-    }
+    // Kept: new memory costs more than writing to it. Of doubles, so that either type has room.
+    thread_local std::vector<double> room;
+    if (static_cast<int64_t>(room.size()) < (end - begin) * n) room.resize((end - begin) * n);
+    const auto with_values = [&](int64_t f, auto&& work) {
+      double* const values = room.data() + (f - begin) * n;
+      if (columns_[f].type == ColumnType::FLOAT64)
+        work(values);
+      else
+        work(reinterpret_cast<float*>(values));
+    };
+    for (int64_t row = 0; row < n; row += PICKED_ROWS)
+      for (int64_t f = begin; f < end; ++f)
+        with_values(f, [&](auto* values) {
+          pick(columns_[f], first + row, std::min(PICKED_ROWS, n - row), values + row);
+        });
     uint8_t* at = start;
     for (int64_t f = begin; f < end; ++f)
-      at = write_column(static_cast<uint32_t>(f), values.data() + (f - begin) * n, n, at);
+      with_values(f, [&](const auto* values) {
+        at = write_column(static_cast<uint32_t>(f), values, n, at);
+      });
     return at - start;
   }
 

@@ -106,8 +106,7 @@ inline void prefetch_bins(const uint8_t* column, const int32_t* rows, int64_t i,
 }
 
 template <Spread spread>
-BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n,
-                                       Halves out) {
+BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n, Halves out) {
   const uint8_t* const column = s.column;
   const __m128i bin = _mm_set1_epi8(static_cast<char>(s.bin));
   const __m128i missing = _mm_set1_epi8(static_cast<char>(s.missing_bin));
