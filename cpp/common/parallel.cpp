@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <exception>
+#include <vector>
 
 #include "common/team.h"
 
@@ -28,19 +29,37 @@ void look_for_signals() {
   if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
 }
 
+// The tasks [next, end) of one thread, which whoever has none left helps with.
+struct alignas(64) Share {
+  std::atomic<int64_t> next;
+  int64_t end;
+};
+
+// Every thread has a share of neighbouring tasks: what it wrote in the last region is still in its
+// caches in the next one, if tasks are numbered alike.
 struct Region {
-  int64_t n_tasks;
+  Region(int64_t n_tasks, int n_members, TaskWork given) : work(given), shares(n_members) {
+    for (int i = 0; i < n_members; ++i) {
+      shares[i].next.store(n_tasks * i / n_members, std::memory_order_relaxed);
+      shares[i].end = n_tasks * (i + 1) / n_members;
+    }
+  }
+
   TaskWork work;
-  std::atomic<int64_t> next{0};
+  std::vector<Share> shares;
   std::atomic<bool> stopped{false};  // one of the threads failed, or the user wants an end
   std::exception_ptr error{};
 
   void take_tasks(int member) {
+    const auto n_members = static_cast<int>(shares.size());
     int64_t n_taken = 0;
-    for (int64_t task; !stopped.load(std::memory_order_relaxed) &&
-                       (task = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) {
-      if (member == 0 && n_taken++ % TASKS_PER_LOOK == 0) look_for_signals();
-      work.call(work.self, task, member);
+    for (int i = 0; i < n_members; ++i) {
+      Share& share = shares[(member + i) % n_members];
+      for (int64_t task; !stopped.load(std::memory_order_relaxed) &&
+                         (task = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+        if (member == 0 && n_taken++ % TASKS_PER_LOOK == 0) look_for_signals();
+        work.call(work.self, task, member);
+      }
     }
   }
 
@@ -61,7 +80,7 @@ struct Region {
 
 void run_tasks(int64_t n_tasks, int n_threads, TaskWork work) {
   if (n_threads > 1 && !is_in_region) {
-    Region region{n_tasks, work};
+    Region region(n_tasks, n_threads, work);
     own_team().run(n_threads, {&region, Region::run});
     if (region.error) std::rethrow_exception(region.error);
     return;
