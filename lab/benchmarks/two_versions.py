@@ -1,12 +1,13 @@
 """Is this version as fast as another one, and does it train the same models?
 
-    python -m lab bench two_versions --other PATH/src           # CPU lines
-    python -m lab bench two_versions --other PATH/src --device cuda
+    pip install --no-deps --target PATH CLONE                   # of the other version
+    python -m lab bench two_versions --other PATH               # CPU lines
+    python -m lab bench two_versions --other PATH --device cuda
 
---other is the folder that holds the other version's package `bitgrove` with its compiled core (for
-example that of an editable install in a second clone). Each version runs in a process of its own;
-they take turns, so that whatever else the machine does meets both. A line shows the best time of
-each, best over best, and the median of the ratios of neighbouring runs.
+--other is the folder that holds the other version's package `bitgrove` with its compiled core; this
+version is the one that is installed. Each runs in a process of its own; they take turns, so that
+whatever else the machine does meets both. A line shows the best time of each, best over best, and
+the median of the ratios of neighbouring runs.
 
 This file is the workers' program, too. A worker knows only its own version of the library: the lab
 is imported where it is needed.
@@ -15,7 +16,6 @@ is imported where it is needed.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -82,14 +82,16 @@ _PROGRAM = f"import runpy; runpy.run_path({__file__!r}, run_name='__main__')"
 
 
 class Version:
-    """One version of the library, in a process that waits for work."""
+    """One version of the library, in a process that waits for work; source: where it must be."""
 
-    def __init__(self, source: str) -> None:
-        environment = {**os.environ, "PYTHONPATH": source}
+    def __init__(self, source: str | None) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
+        core = Path(self.ask(source=source))
+        if source and not core.is_relative_to(Path(source).resolve()):
+            raise SystemExit(f"the other version's core is not in {source}: found {core}")
 
     def ask(self, **work: Any) -> Any:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -102,9 +104,17 @@ class Version:
 
 
 def work() -> None:
-    """The worker: answers lines of JSON until there are none."""
+    """The worker: told where its version is, it answers where the core of it was found, and then
+    lines of JSON until there are none."""
+    source = json.loads(sys.stdin.readline())["source"]
+    if source:  # finders of an editable install would come before it
+        finders = (x for x in sys.meta_path if not type(x).__module__.startswith("_editable"))
+        sys.meta_path[:] = finders
+        sys.path.insert(0, source)
     import bitgrove
+    import bitgrove._core
 
+    print(json.dumps(bitgrove._core.__file__), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         if "rows" in asked:
@@ -155,8 +165,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args(words)
-    here = str(Path(__file__).parents[2] / "src")
-    versions = {"other": Version(options.other), "this": Version(here)}
+    versions = {"other": Version(options.other), "this": Version(None)}
     extra = {"n_jobs": options.threads} if options.device == "cpu" else {"device": "cuda"}
     chosen = [x for x in LINES[options.device] if options.lines is None or x.name in options.lines]
     rows = [compare(x, versions, {**x.params, **extra}, options.repeats) for x in chosen]
