@@ -45,9 +45,13 @@ double GrowthRules::least_hess(int64_t n_rows, int64_t hess) const {
   return std::max(std::ceil(std::max(by_samples, min_child_hess)), 1.0);
 }
 
-Frontier::Frontier(int n_slots, GrowthRules rules, WidthLimits widths,
+Frontier::Frontier(int n_slots, bool one_width, GrowthRules rules, WidthLimits widths,
                    std::optional<NodeRules> node_rules)
-    : rules_(rules), widths_(widths), n_slots_(n_slots), node_rules_(std::move(node_rules)) {
+    : rules_(rules),
+      widths_(widths),
+      n_slots_(n_slots),
+      one_width_(one_width),
+      node_rules_(std::move(node_rules)) {
   nodes_.reserve(4 * rules.num_leaves);
   for (int slot = n_slots - 1; slot >= 0; --slot) free_.push_back(slot);
 }
@@ -266,34 +270,55 @@ void Frontier::plan_search(int node, int sibling, SearchPlan& plan) {
   if (node_rules_) node_rules_->describe(node, plan.nodes.back(), plan.allowed);
 }
 
+// The larger child takes its parent's slot; sums that become narrower take another one, or stay as
+// wide where none is free.
+void Frontier::plan_subtraction(const Pair& pair, SearchPlan& plan) {
+  FrontierNode &parent = nodes_[pair.parent], &small = nodes_[pair.small],
+               &large = nodes_[pair.large];
+  take_slot(pair.small);
+  if (one_width_ || free_.empty()) large.width = parent.width;
+  const int parent_slot = parent.slot;
+  if (large.width < parent.width) {
+    take_slot(pair.large);
+    temporary_.push_back(pair.parent);
+  } else {
+    large.slot = parent_slot;
+    parent.slot = -1;
+  }
+  plan_build(pair.small, plan);
+  plan.subtractions.push_back(
+      {parent_slot, small.slot, large.slot, parent.width, small.width, large.width});
+}
+
 void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {
   const bool search_small = searchable(nodes_[pair.small]);
   const bool search_large = pair.large >= 0 && searchable(nodes_[pair.large]);
   const bool subtract = search_large && nodes_[pair.parent].slot >= 0;
+  const auto n_nodes = [&] { return static_cast<int>(plan.nodes.size()); };
+  const auto n_builds = [&] { return static_cast<int>(plan.builds.size()); };
   if (subtract) {
-    FrontierNode &parent = nodes_[pair.parent], &small = nodes_[pair.small],
-                 &large = nodes_[pair.large];
-    large.slot = parent.slot;
-    parent.slot = -1;
-    take_slot(pair.small);
-    plan_build(pair.small, plan);
-    plan.subtractions.push_back({large.slot, small.slot, parent.width, small.width, large.width});
-    plan_search(pair.large, small.slot, plan);
+    const int first_node = n_nodes();
+    plan_subtraction(pair, plan);
+    plan_search(pair.large, nodes_[pair.small].slot, plan);
     if (search_small)
       plan_search(pair.small, -1, plan);
     else
       temporary_.push_back(pair.small);
+    plan.parts.push_back(
+        {n_builds() - 1, static_cast<int>(plan.subtractions.size()) - 1, first_node, n_nodes()});
     return;
   }
   if (pair.parent >= 0) release(pair.parent);
   for (const auto& [child, search] :
        {std::pair{pair.small, search_small}, std::pair{pair.large, search_large}}) {
     if (!search) continue;
-    if (nodes_[child].slot < 0) {
+    const bool is_built = nodes_[child].slot < 0;
+    if (is_built) {
       take_slot(child);
       plan_build(child, plan);
     }
     plan_search(child, -1, plan);
+    plan.parts.push_back({is_built ? n_builds() - 1 : -1, -1, n_nodes() - 1, n_nodes()});
   }
 }
 

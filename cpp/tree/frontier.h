@@ -48,18 +48,26 @@ struct FrontierNode {
   double least_gain;  // on the way from the root to this node's split; it decides when it is taken
 };
 
+// Steps of a plan that hang together: a build, the subtraction that needs it, the nodes that are
+// searched then. Their numbers in the plan; -1 where there is no such step.
+struct PlanPart {
+  int build, subtraction, first_node, last_node;
+};
+
 // One batch of histograms: what to build, what to subtract then, which nodes to search.
 struct SearchPlan {
   std::vector<Build> builds;
   std::vector<Subtraction> subtractions;
   std::vector<SearchNode> nodes;
   std::vector<uint8_t> allowed;  // features, a row of flags for each node; empty: as the tree's
+  std::vector<PlanPart> parts;
 };
 
 class Frontier {
  public:
-  // node_rules: for a training that has some.
-  Frontier(int n_slots, GrowthRules rules, WidthLimits widths, std::optional<NodeRules> node_rules);
+  // one_width: sums stay as wide as their parent's. node_rules: for a training that has some.
+  Frontier(int n_slots, bool one_width, GrowthRules rules, WidthLimits widths,
+           std::optional<NodeRules> node_rules);
 
   void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
   // Nodes to divide next: the first ceil(alpha * pending) by least gain; empty when done.
@@ -100,8 +108,9 @@ class Frontier {
                 int64_t hess);
   void make_room(size_t n_needed, const Pair* first, const Pair* last);
   void plan_pair(const Pair& pair, SearchPlan& plan);
+  void plan_subtraction(const Pair& pair, SearchPlan& plan);
   void plan_build(int node, SearchPlan& plan);
-  // sibling: the slot whose sums are taken away from the node's first, or -1.
+  // sibling: the slot whose sums are taken away from the parent's first, or -1.
   void plan_search(int node, int sibling, SearchPlan& plan);
   void take_slot(int node);
   void release(int node);
@@ -109,6 +118,7 @@ class Frontier {
   GrowthRules rules_;
   WidthLimits widths_;
   int n_slots_;
+  bool one_width_;
   std::optional<NodeRules> node_rules_;
   std::vector<FrontierNode> nodes_;
   std::vector<int> free_, batch_, taken_, pending_, searched_, temporary_;

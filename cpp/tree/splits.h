@@ -10,6 +10,7 @@
 #include "plans.h"
 #include "rules.h"
 #include "tree/histogram.h"
+#include "tree/scan.h"
 
 namespace bitgrove {
 
@@ -32,6 +33,14 @@ struct SearchRules {
   GainRules gain;
   const SplitRules* split = nullptr;
 };
+
+// The nodes with their histograms; `searched` must outlive them.
+std::vector<SearchedNode> searched_nodes(std::span<const SearchNode> searched, const PoolView& pool,
+                                         const SplitFeatures& features, const SearchRules& rules);
+
+// The best split of a node among some features, which ascend, by the calling thread.
+SplitInfo find_split(const SearchedNode& node, const SplitFeatures& features,
+                     std::span<const int> listed, const SearchRules& rules, Simd simd);
 
 std::vector<SplitInfo> find_splits(std::span<const SearchNode> nodes, const PoolView& pool,
                                    const SplitFeatures& features, const SearchRules& rules,
