@@ -1,5 +1,5 @@
 // Frontier for Python: plans out, findings in.
-#include "tree/frontier.h"
+#include "growth/frontier.h"
 
 #include <algorithm>
 #include <optional>
@@ -18,9 +18,9 @@ void make_frontier(Frontier* self, int n_slots, int64_t num_leaves, int64_t max_
   require(n_slots >= 2 && num_leaves >= 2, "at least two slots and two leaves");
   std::optional<NodeRules> node_rules;
   if (rules) node_rules.emplace(*rules);
-  new (self) Frontier(n_slots, one_width,
-                      {num_leaves, max_depth, min_child_samples, min_child_hess}, widths,
-                      std::move(node_rules));
+  new (self)
+      Frontier(n_slots, one_width, {num_leaves, max_depth, min_child_samples, min_child_hess},
+               widths, std::move(node_rules));
 }
 
 template <class T>

@@ -9,7 +9,7 @@
 #include "bindings/records.h"
 #include "bindings/rooms.h"
 #include "common/plan_checks.h"
-#include "tree/rounds.h"
+#include "growth/rounds.h"
 
 namespace bitgrove {
 namespace {
@@ -86,12 +86,10 @@ void make_pool(BoundPool* self, const Matrix<uint8_t>& storage, nb::object layou
   require(bin_offset.shape(0) == n_features + 1 && categorical.shape(0) == n_features &&
               column_of.shape(0) == n_features,
           "feature arrays differ in length");
-  BoundPool pool{storage,     std::move(layout), tiles,     columns,           bin_offset,
-                 has_missing, categorical,       column_of, std::move(sparse), marks,
-                 {}};
+  BoundPool pool{storage,   std::move(layout), tiles, columns, bin_offset, has_missing, categorical,
+                 column_of, std::move(sparse), marks, {}};
   check_columns(pool);
-  pool.strips =
-      make_strips(tiles_of, bin_offset.data(), static_cast<int>(n_features), n_threads);
+  pool.strips = make_strips(tiles_of, bin_offset.data(), static_cast<int>(n_features), n_threads);
   new (self) BoundPool(pool);
 }
 

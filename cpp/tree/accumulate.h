@@ -1,4 +1,5 @@
-// Rows of a node, added into narrow sums of a thread's own: the histogram of some columns of a tile.
+// Rows of a node, added into narrow sums of a thread's own: the histogram of some columns of a
+// tile.
 //
 // The plan says how many rows surely fit the narrow width, whichever they are; the real sums are
 // watched, so that more are added while they fit.
@@ -13,7 +14,8 @@
 
 namespace bitgrove {
 
-// A row is asked for so many rows early, earlier where rows of few columns follow each other faster.
+// A row is asked for so many rows early, earlier where rows of few columns follow each other
+// faster.
 template <int Columns>
 constexpr int64_t PREFETCHED_ROWS = Columns > 0 && Columns <= 8 ? 96 : 48;
 constexpr int64_t CACHE_LINE = 64;
@@ -78,8 +80,8 @@ constexpr GradientSums MOST_SUMS{INT64_MAX >> (64 - Layout::half_bits),
 // columns the jump is a small part, and of rows of 32 bits the additions are slower.
 constexpr int OWN_COLUMNS = 16;
 
-// Returns what the rows add to a sum at most: their |gradients| and hessians. Columns: how many there
-// are, or 0: as many as the span says.
+// Returns what the rows add to a sum at most: their |gradients| and hessians. Columns: how many
+// there are, or 0: as many as the span says.
 template <class Row, class Local, int Columns>
 GradientSums accumulate(const HistogramSource& source, const RowSpan& span,
                         typename Local::Sum* local) {
@@ -109,7 +111,7 @@ GradientSums accumulate(const HistogramSource& source, const RowSpan& span,
 // Chooses the code for the number of columns.
 template <class Row, class Local, int Columns = OWN_COLUMNS>
 GradientSums accumulate_columns(const HistogramSource& source, const RowSpan& span,
-                             typename Local::Sum* local) {
+                                typename Local::Sum* local) {
   if constexpr (Columns > 0 && std::is_integral_v<typename Local::Sum> && Row::half_bits <= 8 &&
                 Local::half_bits <= 16) {
     if (span.columns.n() != Columns)

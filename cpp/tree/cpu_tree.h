@@ -6,8 +6,8 @@
 
 #include "common/plan_checks.h"
 #include "gain.h"
+#include "growth/frontier.h"
 #include "sparse/sparse_histogram.h"
-#include "tree/frontier.h"
 #include "tree/histogram.h"
 #include "tree/partition.h"
 #include "tree/splits.h"

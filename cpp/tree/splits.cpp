@@ -280,8 +280,8 @@ BG_FN bool is_too_rare(const SearchedNode& node, const SplitFeatures& features, 
 
 // The best split among the listed features, each half of whose sums fits Sums.
 template <class Sums, class Gain>
-void search_all(const SearchedNode& node, const SplitFeatures& features, std::span<const int> listed,
-                const Gain& gain, SplitInfo& best) {
+void search_all(const SearchedNode& node, const SplitFeatures& features,
+                std::span<const int> listed, const Gain& gain, SplitInfo& best) {
   for (const int f : listed)
     if (is_too_rare(node, features, f))
       continue;

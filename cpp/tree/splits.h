@@ -2,19 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
 #include "gain.h"
+#include "growth/frontier.h"
 #include "plans.h"
 #include "rules.h"
 #include "tree/histogram.h"
 #include "tree/scan.h"
 
 namespace bitgrove {
-
-constexpr SplitInfo NO_SPLIT{-std::numeric_limits<double>::infinity(), 0, 0, -1, 0, 0, 0, {}};
 
 // The features [first, last) are searched, where allowed: node i looks at the i-th row of
 // `allowed`, all at the same one where allowed_stride is 0.

@@ -46,8 +46,8 @@ std::vector<Strip> make_strips(const TileLayout& layout, const int64_t* bin_offs
   const int n_columns = layout.n_columns(), n_tiles = TileView::n_tiles(n_columns);
   for (int tile = 0; tile < n_tiles; ++tile) {
     const int n_here = TileView::features_of(tile, n_columns);
-    const int n_strips = std::clamp((n_threads + n_tiles - 1) / n_tiles, 1,
-                                    std::max(1, n_here / LEAST_COLUMNS));
+    const int n_strips =
+        std::clamp((n_threads + n_tiles - 1) / n_tiles, 1, std::max(1, n_here / LEAST_COLUMNS));
     for (int s = 0; s < n_strips; ++s)
       strips.push_back(make_strip({tile, n_here * s / n_strips, n_here * (s + 1) / n_strips},
                                   layout, bin_offset, n_features));

@@ -1,6 +1,6 @@
-// Columns of the tiles that belong to one thread: it builds, subtracts and searches the histograms of
-// their features, so that sums stay in its caches, from node to child, and no two threads add to the
-// same ones.
+// Columns of the tiles that belong to one thread: it builds, subtracts and searches the histograms
+// of their features, so that sums stay in its caches, from node to child, and no two threads add to
+// the same ones.
 #pragma once
 
 #include <cstdint>

@@ -107,10 +107,9 @@ struct Subtraction {
 
 // Find the best split of the node in a slot; both children need a hessian of at least min_hess.
 // hess_per_row: the mean over the node's rows; it turns counts of rows into shares of the hessian.
-// sibling: the slot whose sums the plan takes away from its parent's, or -1; a GPU, where the parent's
-// slot is this one, does it on the way.
-// The rest is for trainings with rules (rules.h): the bounds of the children's outputs, the node's
-// own output, and the key of what is drawn for it.
+// sibling: the slot whose sums the plan takes away from its parent's, or -1; a GPU, where the
+// parent's slot is this one, does it on the way. The rest is for trainings with rules (rules.h):
+// the bounds of the children's outputs, the node's own output, and the key of what is drawn for it.
 struct SearchNode {
   int32_t slot, width, sibling, reserved;
   double grad, hess, min_hess, hess_per_row;

@@ -1,12 +1,10 @@
 // See frontier.h. Replaying over known gains makes batches of independent nodes out of best-first
 // growth without changing the tree.
-#include "tree/frontier.h"
+#include "growth/frontier.h"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-
-#include "tree/splits.h"
 
 namespace bitgrove {
 namespace {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -35,6 +36,8 @@ struct GrowthRules {
   // The least integer hessian of a child: by weight, and by samples as a share of the hessian.
   double least_hess(int64_t n_rows, int64_t hess) const;
 };
+
+constexpr SplitInfo NO_SPLIT{-std::numeric_limits<double>::infinity(), 0, 0, -1, 0, 0, 0, {}};
 
 struct FrontierNode {
   int64_t begin;    // this rank's rows start here
