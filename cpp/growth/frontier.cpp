@@ -104,26 +104,25 @@ void Frontier::replay() {
 // itself is waiting with a gain above all that the others must pass. Only a tie where leaves run
 // out needs the replay; and the end, for the order.
 void Frontier::choose_pending() {
-  const auto by_least_gain = [&](int a, int b) {
-    const double of_a = nodes_[a].least_gain, of_b = nodes_[b].least_gain;
-    return of_a != of_b ? of_a > of_b : a < b;
+  const auto by_least_gain = [](const Known& a, const Known& b) {
+    return a.least_gain != b.least_gain ? a.least_gain > b.least_gain : a.node < b.node;
   };
+  // What was known before is in order, but for new splits at the end.
+  const auto first_new = known_.begin() + static_cast<std::ptrdiff_t>(n_ordered_);
+  std::sort(first_new, known_.end(), by_least_gain);
+  std::inplace_merge(known_.begin(), first_new, known_.end(), by_least_gain);
   const auto n_most = static_cast<size_t>(rules_.num_leaves - 1);
   if (known_.size() > n_most) {
-    const auto first_left = known_.begin() + static_cast<std::ptrdiff_t>(n_most);
-    std::nth_element(known_.begin(), first_left, known_.end(), by_least_gain);
-    const double least_gain = nodes_[*first_left].least_gain;
-    if (std::any_of(known_.begin(), first_left,
-                    [&](int id) { return nodes_[id].least_gain == least_gain; }))
-      return replay();
-    std::for_each(first_left, known_.end(), [&](int id) { release(id); });
+    n_ordered_ = known_.size();
+    if (known_[n_most - 1].least_gain == known_[n_most].least_gain) return replay();
+    for (size_t i = n_most; i < known_.size(); ++i) release(known_[i].node);
     known_.resize(n_most);
   }
+  n_ordered_ = known_.size();
   pending_.clear();
-  std::copy_if(known_.begin(), known_.end(), std::back_inserter(pending_),
-               [&](int id) { return nodes_[id].first_child < 0; });
+  for (const Known& known : known_)
+    if (nodes_[known.node].first_child < 0) pending_.push_back(known.node);
   if (pending_.empty()) return replay();
-  std::sort(pending_.begin(), pending_.end(), by_least_gain);
 }
 
 // Where splits move the bounds of other leaves: the best one, of equals the one that is known
@@ -182,14 +181,8 @@ bool Frontier::searchable(const FrontierNode& node) const {
 int Frontier::find_last_split() const {
   if (node_rules_ && node_rules_->moves_bounds()) return -1;
   if (static_cast<int64_t>(known_.size()) != rules_.num_leaves - 1) return -1;
-  int last = known_[0];
-  bool is_alone = true;
-  for (size_t i = 1; i < known_.size(); ++i) {
-    const double gain = nodes_[known_[i]].least_gain, least = nodes_[last].least_gain;
-    if (gain < least) last = known_[i];
-    is_alone = gain < least || (is_alone && gain > least);
-  }
-  return is_alone ? last : -1;
+  const size_t n = known_.size();
+  return n > 1 && known_[n - 2].least_gain == known_[n - 1].least_gain ? -1 : known_.back().node;
 }
 
 void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
@@ -338,7 +331,7 @@ void Frontier::record(const SplitInfo* found) {
     node.split = found[i];
     node.least_gain = std::min(node.least_gain, found[i].gain);
     if (found[i].gain > 0.0)
-      known_.push_back(searched_[i]);
+      known_.push_back({node.least_gain, searched_[i]});
     else
       release(searched_[i]);
   }

@@ -125,7 +125,12 @@ class Frontier {
   std::optional<NodeRules> node_rules_;
   std::vector<FrontierNode> nodes_;
   std::vector<int> free_, batch_, taken_, pending_, searched_, temporary_;
-  std::vector<int> known_;  // nodes with a split that may still be taken
+  struct Known {
+    double least_gain;
+    int node;
+  };
+  std::vector<Known> known_;  // splits that may still be taken
+  size_t n_ordered_ = 0;      // of them, at the front: by least gain, as far as it was asked for
   std::vector<Pair> pairs_;
   size_t next_pair_ = 0;
   int n_rounds_ = 0;
