@@ -27,7 +27,9 @@ PLAIN_RULES = GainRules(1.0, 1.0, 0.0, 0.0, 0.0)
 BINS_OF_A_FEATURE = 250
 # The fields of a step, in the order in which tests write it.
 _BUILD = ("begin", "end", "slot", "local_width", "total_width", "block_rows")
-_SUBTRACTION = ("parent_slot", "built_slot", "parent_width", "built_width", "out_width")
+_SUBTRACTION = (
+    "parent_slot", "built_slot", "out_slot", "parent_width", "built_width", "out_width",
+)  # fmt: skip
 _PART = ("message", "slot", "width", "first_bin", "last_bin")
 
 
@@ -42,7 +44,7 @@ def builds(*steps: Sequence[int]) -> Records:
 
 
 def subtractions(*steps: Sequence[int]) -> Records:
-    """Each (parent's slot, built slot, parent's width, built width, width of what is left)."""
+    """Each (slots of the parent, the built one and what is left, their widths)."""
     return _steps(SUBTRACTION, _SUBTRACTION, steps)
 
 

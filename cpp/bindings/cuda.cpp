@@ -11,7 +11,7 @@
 #include "cuda/cuda_leaves.h"
 #include "cuda/cuda_tree.h"
 #include "cuda/ring.h"
-#include "tree/rounds.h"
+#include "growth/rounds.h"
 
 namespace bitgrove {
 namespace {

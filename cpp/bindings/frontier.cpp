@@ -1,5 +1,5 @@
 // Frontier for Python: plans out, findings in.
-#include "tree/frontier.h"
+#include "growth/frontier.h"
 
 #include <algorithm>
 #include <optional>
@@ -14,12 +14,13 @@ namespace {
 
 void make_frontier(Frontier* self, int n_slots, int64_t num_leaves, int64_t max_depth,
                    double min_child_samples, double min_child_hess, const WidthLimits& widths,
-                   const TreeRules* rules) {
+                   const TreeRules* rules, bool one_width) {
   require(n_slots >= 2 && num_leaves >= 2, "at least two slots and two leaves");
   std::optional<NodeRules> node_rules;
   if (rules) node_rules.emplace(*rules);
-  new (self) Frontier(n_slots, {num_leaves, max_depth, min_child_samples, min_child_hess}, widths,
-                      std::move(node_rules));
+  new (self)
+      Frontier(n_slots, one_width, {num_leaves, max_depth, min_child_samples, min_child_hess},
+               widths, std::move(node_rules));
 }
 
 template <class T>
@@ -161,7 +162,8 @@ void init_frontier(nb::module_& m) {
                    "Of each node's features; None: as the tree's.");
   nb::class_<Frontier>(m, "Frontier", "The bookkeeping of one growing tree.")
       .def("__init__", &make_frontier, "n_slots"_a, "num_leaves"_a, "max_depth"_a,
-           "min_child_samples"_a, "min_child_hess"_a, "widths"_a, "rules"_a.none() = nb::none())
+           "min_child_samples"_a, "min_child_hess"_a, "widths"_a, "rules"_a.none() = nb::none(),
+           "one_width"_a = false)
       .def("start", &start, "grad"_a, "hess"_a, "all_rows"_a, "local_rows"_a,
            "Tells it the root's sums and its (active, zero) rows, on all ranks and on this one.")
       .def("next_batch", &next_batch, "alpha"_a, "missing_bin"_a,

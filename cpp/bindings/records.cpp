@@ -75,7 +75,7 @@ nb::dict make_dtypes() {
   BG_RECORD(Magnitudes, grad_logs, hess_logs, grad_rows, hess_rows, grad_top, hess_top);
   BG_RECORD(Division, begin, first_zero, end, feature, bin, missing_bin, default_left, left_bins);
   BG_RECORD(Build, begin, end, block_rows, slot, local_width, total_width, reserved);
-  BG_RECORD(Subtraction, parent_slot, built_slot, parent_width, built_width, out_width);
+  BG_RECORD(Subtraction, parent_slot, built_slot, out_slot, parent_width, built_width, out_width);
   BG_RECORD(SearchNode, slot, width, sibling, reserved, grad, hess, min_hess, hess_per_row, lower,
             upper, output, key);
   BG_RECORD(SplitInfo, gain, left_grad, left_hess, feature, bin, default_left, ready, left_bins);

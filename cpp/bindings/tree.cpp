@@ -9,7 +9,7 @@
 #include "bindings/records.h"
 #include "bindings/rooms.h"
 #include "common/plan_checks.h"
-#include "tree/rounds.h"
+#include "growth/rounds.h"
 
 namespace bitgrove {
 namespace {
@@ -28,6 +28,7 @@ struct BoundPool {
   Vector<const int32_t> column_of;
   nb::object sparse;
   Matrix<uint8_t> marks;
+  std::vector<Strip> strips;
 
   PoolView slots() const {
     return {storage.data(), static_cast<int64_t>(storage.shape(0)),
@@ -79,15 +80,16 @@ void make_pool(BoundPool* self, const Matrix<uint8_t>& storage, nb::object layou
                const Vector<const uint8_t>& tiles, const Matrix<const uint8_t>& columns,
                const Vector<const int64_t>& bin_offset, const Vector<const uint8_t>& has_missing,
                const Vector<const uint8_t>& categorical, const Vector<const int32_t>& column_of,
-               nb::object sparse, const Matrix<uint8_t>& marks) {
-  nb::cast<const TileLayout&>(layout);  // of that type
+               nb::object sparse, const Matrix<uint8_t>& marks, int n_threads) {
+  const auto& tiles_of = nb::cast<const TileLayout&>(layout);
   const size_t n_features = has_missing.shape(0);
   require(bin_offset.shape(0) == n_features + 1 && categorical.shape(0) == n_features &&
               column_of.shape(0) == n_features,
           "feature arrays differ in length");
-  const BoundPool pool{storage,     std::move(layout), tiles,     columns,           bin_offset,
-                       has_missing, categorical,       column_of, std::move(sparse), marks};
+  BoundPool pool{storage,   std::move(layout), tiles, columns, bin_offset, has_missing, categorical,
+                 column_of, std::move(sparse), marks, {}};
   check_columns(pool);
+  pool.strips = make_strips(tiles_of, bin_offset.data(), static_cast<int>(n_features), n_threads);
   new (self) BoundPool(pool);
 }
 
@@ -155,6 +157,7 @@ void make_tree(BoundTree* self, nb::object pool, const Vector<int32_t>& rows,
                      make_division(shared, arrays),
                      make_features(shared, arrays),
                      searched_by,
+                     &shared.strips,
                      n_threads,
                      static_cast<Simd>(simd)};
   new (self) BoundTree{std::move(pool), std::move(split_rules), arrays, tree};
@@ -237,7 +240,8 @@ void init_tree(nb::module_& m) {
           "direction"_a, "contribution"_a, "path_smooth"_a, "extra_trees"_a);
   nb::class_<BoundPool>(m, "CpuPool", "Slots for histograms, and the bins they are made of.")
       .def("__init__", &make_pool, "storage"_a, "layout"_a, "tiles"_a, "columns"_a, "bin_offset"_a,
-           "has_missing"_a, "categorical"_a, "column_of"_a, "sparse"_a.none(), "marks"_a);
+           "has_missing"_a, "categorical"_a, "column_of"_a, "sparse"_a.none(), "marks"_a,
+           "n_threads"_a);
   nb::class_<BoundTree>(m, "CpuTree", "One tree on the CPU: the verbs on its arrays.")
       .def("__init__", &make_tree, "pool"_a, "rows"_a, "scratch"_a, "packed_rows"_a, "allowed"_a,
            "rules"_a, "split_rules"_a.none(), "packed"_a, "n_threads"_a, "simd"_a)

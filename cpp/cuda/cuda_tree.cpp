@@ -155,6 +155,7 @@ void CudaTree::subtract(std::span<const Subtraction> subtractions, int64_t first
   for (const Subtraction& step : subtractions) {
     check_slot(step.parent_slot, n_slots);
     check_slot(step.built_slot, n_slots);
+    check_slot(step.out_slot, n_slots);
   }
   const int64_t per_bin = wide ? 2 : 1,
                 parts = blocks_of((last_bin - first_bin) * per_bin, SLOT_PART);

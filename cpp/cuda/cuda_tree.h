@@ -11,7 +11,7 @@
 
 #include "cuda/plan_writer.h"
 #include "gain.h"
-#include "tree/frontier.h"
+#include "growth/frontier.h"
 
 namespace bitgrove {
 

@@ -6,11 +6,12 @@
 
 #include "common/plan_checks.h"
 #include "gain.h"
+#include "growth/frontier.h"
 #include "sparse/sparse_histogram.h"
-#include "tree/frontier.h"
 #include "tree/histogram.h"
 #include "tree/partition.h"
 #include "tree/splits.h"
+#include "tree/strips.h"
 
 namespace bitgrove {
 
@@ -20,6 +21,7 @@ struct CpuTree {
   PartitionSource division;
   SplitFeatures features;  // all of them
   SearchRules rules;
+  const std::vector<Strip>* strips;
   int n_threads;
   Simd simd;
 
@@ -35,24 +37,28 @@ struct CpuTree {
   // the other; none: those of the tree.
   std::vector<SplitInfo> find(std::span<const SearchNode> nodes, int first, int last,
                               std::span<const uint8_t> allowed) const {
-    SplitFeatures searched = features;
+    SplitFeatures searched = features_of(nodes.size(), allowed);
     searched.first = first;
     searched.last = last;
-    if (!allowed.empty()) {
-      check_allowed(allowed, nodes.size(), features.n_features);
-      searched.allowed = allowed.data();
-      searched.allowed_stride = features.n_features;
-    }
     return find_splits(nodes, pool, searched, rules, n_threads, simd);
   }
+  // With the rows of allowed features of so many nodes, if they have such.
+  SplitFeatures features_of(size_t n_nodes, std::span<const uint8_t> allowed) const {
+    SplitFeatures searched = features;
+    if (allowed.empty()) return searched;
+    check_allowed(allowed, n_nodes, features.n_features);
+    searched.allowed = allowed.data();
+    searched.allowed_stride = features.n_features;
+    return searched;
+  }
   std::vector<SplitInfo> search(const SearchPlan& plan) const {
+    if (!source.sparse) return search_strips(plan);
     build(plan.builds);
-    if (source.sparse)
-      subtract_sparse(plan.subtractions, plan.builds, pool, source, n_threads, simd);
-    else
-      subtract(plan.subtractions, all_bins());
+    subtract_sparse(plan.subtractions, plan.builds, pool, source, n_threads, simd);
     return find(plan.nodes, 0, features.n_features, plan.allowed);
   }
+  // Strip by strip, where all features are in the tiles.
+  std::vector<SplitInfo> search_strips(const SearchPlan& plan) const;
   void expect_builds(const std::vector<int>&) const {}  // threads clear their own sums
   std::vector<RowCounts> divide(std::span<const Division> divisions) const {
     return divide_rows(divisions, division, n_threads, simd);

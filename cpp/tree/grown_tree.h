@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "tree/frontier.h"
+#include "growth/frontier.h"
 
 namespace bitgrove {
 

@@ -1,14 +1,12 @@
 // Histograms of a batch of nodes: block-local narrow accumulators, flushed into each node's total.
 //
-// A task is (node, tile of 32 columns, block of rows). Each thread adds its block, in chunks, into
-// a local tile histogram of the plan's width, then adds the local one into the node's slot under
+// A task is (node, tile of 32 columns, block of rows). Each thread adds its block into a local tile
+// histogram of the plan's width (accumulate.h), then adds the local one into the node's slot under
 // the slot's lock; a column that features share (tile_layout.h) is divided among them there.
-// The plan says how many rows surely fit the local width, whichever they are; the real sums are
-// watched, so that more are added while they fit. All sums are integers, so order is free.
+// All sums are integers, so order is free.
 #include "tree/histogram.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -19,18 +17,15 @@
 #include "common/plan_checks.h"
 #include "common/widths.h"
 #include "sparse/sparse_histogram.h"
+#include "tree/accumulate.h"
 
 namespace bitgrove {
 namespace {
 
-constexpr int64_t PREFETCH_ROWS = 32;
-constexpr int64_t CACHE_LINE = 64;
 // Work worth calling a thread for: additions into bins, and subtractions of whole histograms.
 constexpr int64_t UPDATES_PER_THREAD = 1 << 14;
 constexpr int64_t SUBTRACTIONS_PER_THREAD = 2;
-constexpr int64_t BLOCKS_PER_THREAD = 4, LEAST_BLOCK = 1024, MOST_BLOCK = 8192;
-// The sums are looked at after each of so many parts of the rows that surely fit.
-constexpr int64_t PARTS = 4;
+constexpr int64_t BLOCKS_PER_THREAD = 2, LEAST_BLOCK = 1024, MOST_BLOCK = 8192;
 
 struct Node : Build {
   uint8_t* sums;  // its slot
@@ -46,101 +41,6 @@ struct Guard {
   SpinLock lock;
   bool written = false;
 };
-
-// From one column to the next in a local histogram. The cache line between two columns keeps equal
-// codes of different columns out of the same cache set: where few codes are frequent they are hot.
-template <class Local>
-constexpr int64_t COLUMN_STRIDE = BINS_PER_FEATURE + CACHE_LINE / sizeof(typename Local::Sum);
-
-template <class Local>
-BG_FN void add_to(typename Local::Sum* local, const uint8_t* codes, int column,
-                  typename Local::Sum value) {
-  auto& sum = local[column * COLUMN_STRIDE<Local> + codes[column]];
-  sum = Local::add(sum, value);
-}
-
-// Adds one row's value to its code of each column, from the last one down: straight code that is
-// entered at `last`. The mask changes nothing; it saves the compiler a test.
-template <class Local>
-BG_FN void add_row(typename Local::Sum* local, const uint8_t* codes, int last,
-                   typename Local::Sum value) {
-  static_assert(TILE_FEATURES == 32);
-#define ADD(COLUMN)                             \
-  case COLUMN:                                  \
-    add_to<Local>(local, codes, COLUMN, value); \
-    [[fallthrough]];
-#define ADD_FOUR(COLUMN) \
-  ADD(COLUMN + 3)        \
-  ADD(COLUMN + 2)        \
-  ADD(COLUMN + 1)        \
-  ADD(COLUMN + 0)
-  switch (last & 31) {
-    ADD_FOUR(28)
-    ADD_FOUR(24)
-    ADD_FOUR(20)
-    ADD_FOUR(16)
-    ADD_FOUR(12)
-    ADD_FOUR(8)
-    ADD_FOUR(4)
-    ADD_FOUR(0)
-    default:
-      break;
-  }
-#undef ADD_FOUR
-#undef ADD
-}
-
-// Largest |gradient sum| and hessian sum of a layout, as histograms.py plans with.
-template <class Layout>
-constexpr GradientSums MOST_SUMS{INT64_MAX >> (64 - Layout::half_bits),
-                                 INT64_MAX >> (63 - std::min(Layout::half_bits, 63))};
-
-// Tiles of up to so many columns have code of their own, without a jump for each row. Of more
-// columns the jump is a small part, and of rows of 32 bits the additions are slower.
-constexpr int OWN_COLUMNS = 16;
-
-// Returns what the rows add to a sum at most: their |gradients| and hessians. Columns: how many the
-// tile has, or 0: as many as it says.
-template <class Row, class Local, int Columns>
-GradientSums accumulate(const HistogramSource& source, const Task& task,
-                        typename Local::Sum* local) {
-  using Int = std::conditional_t<Row::half_bits <= 16, int32_t, int64_t>;
-  const int last_column = TileView::features_of(task.tile, source.tiles.n_features) - 1;
-  const int64_t stride = Columns > 0 ? TileView::stride_of(0, Columns)
-                                     : TileView::stride_of(task.tile, source.tiles.n_features);
-  const uint8_t* tile = source.tiles.rows_of(task.tile);
-  const auto* packed_rows = static_cast<const typename Row::Sum*>(source.packed_rows);
-  const int32_t* rows = source.rows;
-  const int64_t last = source.n_listed - 1;
-  Int abs_grad = 0, hess = 0;
-  for (int64_t i = task.begin; i < task.end; ++i) {
-    const int64_t row = rows[i];
-    const int64_t ahead = rows[std::min(i + PREFETCH_ROWS, last)];
-    prefetch(tile + ahead * stride);
-    prefetch(packed_rows + ahead);
-    const typename Row::Sum packed = packed_rows[row];
-    const auto grad = static_cast<Int>(Row::grad(packed));
-    abs_grad += grad < 0 ? -grad : grad;
-    hess += static_cast<Int>(Row::hess(packed));
-    add_row<Local>(local, tile + row * stride, Columns > 0 ? Columns - 1 : last_column,
-                   convert<Local, Row>(packed));
-  }
-  return {abs_grad, hess};
-}
-
-// Chooses the code for the tile's columns.
-template <class Row, class Local, int Columns = OWN_COLUMNS>
-GradientSums accumulate_tile(const HistogramSource& source, const Task& task,
-                             typename Local::Sum* local) {
-  if constexpr (Columns > 0 && std::is_integral_v<typename Local::Sum> && Row::half_bits <= 8 &&
-                Local::half_bits <= 16) {
-    if (TileView::features_of(task.tile, source.tiles.n_features) != Columns)
-      return accumulate_tile<Row, Local, Columns - 1>(source, task, local);
-    return accumulate<Row, Local, Columns>(source, task, local);
-  } else {
-    return accumulate<Row, Local, 0>(source, task, local);
-  }
-}
 
 // to += from, or to = from where the slot still holds another node's sums.
 template <class From, class Total>
@@ -222,63 +122,53 @@ void move_column(const TileColumn& column, const typename From::Sum* from, uint8
   if (is_shared) move_codes<Total>(column, bytes, total, add, simd);
 }
 
-// Moves the local histogram into the slot and zeroes it. The ablation's sums are joined first.
+// Moves the local histogram of some columns into the slot, or adds it, and zeroes it. The
+// ablation's sums are joined first.
 template <class Local>
-void flush(const HistogramSource& source, const Task& task, const Node& node,
-           typename Local::Sum* local, Guard& guard, Simd simd) {
+void flush(const HistogramSource& source, const TileColumns& columns, const Node& node,
+           typename Local::Sum* local, bool add, Simd simd) {
   using Joined = Packed<Local::half_bits>;
   typename Joined::Sum joined[BINS_PER_FEATURE];
-  const TileColumn* columns = source.layout->columns().data() + task.tile * TILE_FEATURES;
-  const int n_columns = TileView::features_of(task.tile, source.tiles.n_features);
-  guard.lock.lock();
-  const bool add = guard.written;
-  guard.written = true;
-  for (int c = 0; c < n_columns; ++c) {
-    const TileColumn& column = columns[c];
+  const TileColumn* column = source.layout->columns().data() + columns.first_of_all();
+  for (int c = 0; c < columns.n(); ++c, ++column) {
     typename Local::Sum* sums = local + c * COLUMN_STRIDE<Local>;
     const typename Joined::Sum* from = joined;
     if constexpr (std::is_same_v<typename Local::Sum, typename Joined::Sum>)
       from = sums;
     else
-      for (int b = 0; b < column.n_bytes; ++b) joined[b] = convert<Joined, Local>(sums[b]);
+      for (int b = 0; b < column->n_bytes; ++b) joined[b] = convert<Joined, Local>(sums[b]);
     visit_total_width(node.total_width, [&](auto total) {
       if constexpr (decltype(total)::half_bits >= Local::half_bits)
-        move_column<Joined, decltype(total)>(column, from, node.sums, add, simd);
+        move_column<Joined, decltype(total)>(*column, from, node.sums, add, simd);
     });
-    std::fill_n(sums, column.n_bytes, typename Local::Sum{});
+    std::fill_n(sums, column->n_bytes, typename Local::Sum{});
   }
-  guard.lock.unlock();
 }
 
-// Adds a task's rows in parts, and flushes where another part might not fit any more.
-template <class Row, class Local, class Flush>
-void add_rows(const HistogramSource& source, const Task& task, int64_t block_rows,
-              typename Local::Sum* local, const Flush& flush_local) {
-  constexpr GradientSums MOST = MOST_SUMS<Local>;
-  // Of the sums that leave room for another part; of fewer rows than parts, each is a part alone.
-  const int64_t parts_before = block_rows < PARTS ? 0 : PARTS - 1;
-  const GradientSums room{MOST.grad / PARTS * parts_before, MOST.hess / PARTS * parts_before};
-  const int64_t part_rows = std::max<int64_t>(1, block_rows / PARTS);
-  GradientSums used{0, 0};
-  for (int64_t begin = task.begin; begin < task.end; begin += part_rows) {
-    if (used.grad > room.grad || used.hess > room.hess) {
-      flush_local();
-      used = {0, 0};
-    }
-    const Task part{task.node, task.tile, begin, std::min(begin + part_rows, task.end)};
-    const GradientSums more = accumulate_tile<Row, Local>(source, part, local);
-    used = {used.grad + more.grad, used.hess + more.hess};
-  }
-  flush_local();
+// A thread's tile histogram, zero between tasks; sized for the widest accumulator.
+void* local_buffer() {
+  struct alignas(64) Buffer {
+    uint8_t bytes[TILE_FEATURES * COLUMN_STRIDE<Packed<64>> * sizeof(Packed<64>::Sum)];
+  };
+  thread_local std::unique_ptr<Buffer> buffer = std::make_unique<Buffer>();
+  return buffer->bytes;
 }
 
-template <class Local>
-void run_task(const HistogramSource& source, const Task& task, const Node& node, void* buffer,
-              Guard& guard, Simd simd) {
-  auto* local = static_cast<typename Local::Sum*>(buffer);
-  const auto flush_local = [&] { flush<Local>(source, task, node, local, guard, simd); };
-  visit_row_within<Local>(source.row_width, [&](auto row) {
-    add_rows<decltype(row), Local>(source, task, node.block_rows, local, flush_local);
+// Adds rows of a node into its slot. with_slot(move) calls move(add) when it is this thread's turn:
+// `add` to what other threads, or the same one, moved there before.
+template <class WithSlot>
+void add_span(const HistogramSource& source, const RowSpan& span, const Node& node, Simd simd,
+              const WithSlot& with_slot) {
+  visit_local_width(node.local_width, source.packed, [&](auto layout) {
+    using Local = decltype(layout);
+    auto* local = static_cast<typename Local::Sum*>(local_buffer());
+    const auto flush_local = [&] {
+      with_slot([&](bool add) { flush<Local>(source, span.columns, node, local, add, simd); });
+    };
+    if (span.begin == span.end) return flush_local();
+    visit_row_within<Local>(source.row_width, [&](auto row) {
+      add_rows<decltype(row), Local>(source, span, node.block_rows, local, flush_local);
+    });
   });
 }
 
@@ -296,59 +186,21 @@ std::vector<Task> plan_tasks(const std::vector<Node>& nodes, int n_tiles, int n_
   return tasks;
 }
 
-// A thread's tile histogram, zero between tasks; sized for the widest accumulator.
-void* local_buffer() {
-  struct alignas(64) Buffer {
-    uint8_t bytes[TILE_FEATURES * COLUMN_STRIDE<Packed<64>> * sizeof(Packed<64>::Sum)];
-  };
-  thread_local std::unique_ptr<Buffer> buffer = std::make_unique<Buffer>();
-  return buffer->bytes;
-}
-
-std::vector<Node> nodes_of(std::span<const Build> plan, const PoolView& pool,
-                           const HistogramSource& source) {
-  const int64_t n_bins = source.layout->n_bins();
-  std::vector<Node> nodes;
-  for (const Build& step : plan) {
-    check_build(step, source.n_listed);
-    require(is_width(step.local_width) && step.local_width <= step.total_width, "bad widths");
-    require(step.begin == step.end || source.row_width <= step.local_width,
-            "rows are wider than their sums");
-    nodes.push_back({step, pool.slot(step.slot, n_bins, step.total_width)});
-  }
-  return nodes;
+Node node_of(const Build& step, const PoolView& pool, const HistogramSource& source) {
+  check_build(step, source.n_listed);
+  require(is_width(step.local_width) && step.local_width <= step.total_width, "bad widths");
+  require(step.begin == step.end || source.row_width <= step.local_width,
+          "rows are wider than their sums");
+  return {step, pool.slot(step.slot, source.layout->n_bins(), step.total_width)};
 }
 
 template <class Parent, class Child, class Out>
-void subtract_slot(uint8_t* parent, const uint8_t* child, int64_t begin, int64_t end) {
-  // In place with narrowing: read a chunk whole before writing it, the writes trail the reads.
-  constexpr int64_t CHUNK = 64;
-  typename Out::Sum chunk[CHUNK];
+void subtract_bins(const uint8_t* parent, const uint8_t* child, uint8_t* out, BinRange bins) {
   const auto* p = reinterpret_cast<const typename Parent::Sum*>(parent);
   const auto* c = reinterpret_cast<const typename Child::Sum*>(child);
-  for (int64_t i = begin; i < end; i += CHUNK) {
-    const int64_t n = std::min(CHUNK, end - i);
-    for (int64_t j = 0; j < n; ++j)
-      chunk[j] = convert<Out, Parent>(Parent::subtract(p[i + j], convert<Parent, Child>(c[i + j])));
-    std::memcpy(parent + i * sizeof(typename Out::Sum), chunk, n * sizeof(typename Out::Sum));
-  }
-}
-
-void subtract_step(const Subtraction& step, const PoolView& pool, BinRange bins, Simd simd) {
-  uint8_t* parent = pool.data + step.parent_slot * pool.slot_bytes;
-  const uint8_t* built = pool.data + step.built_slot * pool.slot_bytes;
-  visit_total_width(step.parent_width, [&](auto p) {
-    visit_total_width(step.built_width, [&](auto c) {
-      visit_total_width(step.out_width, [&](auto o) {
-        using P = decltype(p);
-        using C = decltype(c);
-        using O = decltype(o);
-        if constexpr (C::half_bits <= P::half_bits && O::half_bits <= P::half_bits)
-          with_simd<Simd::avx2>(
-              simd, [&] { subtract_slot<P, C, O>(parent, built, bins.first, bins.last); });
-      });
-    });
-  });
+  auto* o = reinterpret_cast<typename Out::Sum*>(out);
+  for (int64_t i = bins.first; i < bins.last; ++i)
+    o[i] = convert<Out, Parent>(Parent::subtract(p[i], convert<Parent, Child>(c[i])));
 }
 
 }  // namespace
@@ -359,42 +211,82 @@ uint8_t* PoolView::slot(int64_t index, int64_t n_bins, int width) const {
   return data + index * slot_bytes;
 }
 
+void check_subtraction(const Subtraction& step, const PoolView& pool, int64_t n_bins) {
+  pool.slot(step.parent_slot, n_bins, step.parent_width);
+  pool.slot(step.built_slot, n_bins, step.built_width);
+  pool.slot(step.out_slot, n_bins, step.out_width);
+  require(step.built_width <= step.parent_width && step.out_width <= step.parent_width,
+          "bad widths");
+  require(step.out_slot != step.built_slot &&
+              (step.out_slot != step.parent_slot || step.out_width == step.parent_width),
+          "what is left has no place of its own");
+}
+
+void build_columns(const Build& step, const TileColumns& columns, const PoolView& pool,
+                   const HistogramSource& source, Simd simd) {
+  bool written = false;
+  add_span(source, {columns, step.begin, step.end}, node_of(step, pool, source), simd,
+           [&](const auto& move) {
+             move(written);
+             written = true;
+           });
+}
+
 void build_histograms(std::span<const Build> plan, const PoolView& pool,
                       const HistogramSource& source, int n_threads, Simd simd) {
-  const std::vector<Node> nodes = nodes_of(plan, pool, source);
+  std::vector<Node> nodes;
+  int64_t n_updates = 0;
+  for (const Build& step : plan) {
+    nodes.push_back(node_of(step, pool, source));
+    n_updates += (step.end - step.begin) * source.tiles.n_features;
+  }
   if (source.sparse) build_sparse(plan, pool, source, n_threads);
   const int n_tiles = TileView::n_tiles(source.tiles.n_features);
   std::vector<Guard> guards(nodes.size() * n_tiles);
-  int64_t n_updates = 0;
-  for (const Node& node : nodes) n_updates += (node.end - node.begin) * source.tiles.n_features;
   n_threads = threads_for(n_updates, UPDATES_PER_THREAD, n_threads);
   const std::vector<Task> tasks = plan_tasks(nodes, n_tiles, n_threads);
   parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
     const Task& task = tasks[t];
-    const Node& node = nodes[task.node];
     Guard& guard = guards[task.node * n_tiles + task.tile];
-    visit_local_width(node.local_width, source.packed, [&](auto local) {
-      run_task<decltype(local)>(source, task, node, local_buffer(), guard, simd);
-    });
+    const TileColumns columns{task.tile, 0,
+                              TileView::features_of(task.tile, source.tiles.n_features)};
+    add_span(source, {columns, task.begin, task.end}, nodes[task.node], simd,
+             [&](const auto& move) {
+               guard.lock.lock();
+               move(guard.written);
+               guard.written = true;
+               guard.lock.unlock();
+             });
   });
   for (const Node& node : nodes)  // a rank may hold no row of a node
     if (node.begin == node.end)
       std::fill_n(node.sums, source.layout->n_bins() * (node.total_width / 4), uint8_t{0});
 }
 
+void subtract_histogram(const Subtraction& step, const PoolView& pool, BinRange bins, Simd simd) {
+  const auto slot = [&](int64_t index) { return pool.data + index * pool.slot_bytes; };
+  const uint8_t *parent = slot(step.parent_slot), *built = slot(step.built_slot);
+  uint8_t* out = slot(step.out_slot);
+  visit_total_width(step.parent_width, [&](auto p) {
+    visit_total_width(step.built_width, [&](auto c) {
+      visit_total_width(step.out_width, [&](auto o) {
+        using P = decltype(p);
+        using C = decltype(c);
+        using O = decltype(o);
+        if constexpr (C::half_bits <= P::half_bits && O::half_bits <= P::half_bits)
+          with_simd<Simd::avx2>(simd, [&] { subtract_bins<P, C, O>(parent, built, out, bins); });
+      });
+    });
+  });
+}
+
 void subtract_histograms(std::span<const Subtraction> plan, const PoolView& pool, BinRange bins,
                          int n_threads, Simd simd) {
-  for (const Subtraction& step : plan) {
-    pool.slot(step.parent_slot, bins.last, step.parent_width);
-    pool.slot(step.built_slot, bins.last, step.built_width);
-    require(0 <= bins.first && bins.first <= bins.last, "bad range of bins");
-    require(is_total_width(step.out_width) && step.built_width <= step.parent_width &&
-                step.out_width <= step.parent_width,
-            "bad widths");
-  }
+  require(0 <= bins.first && bins.first <= bins.last, "bad range of bins");
+  for (const Subtraction& step : plan) check_subtraction(step, pool, bins.last);
   parallel_tasks(
       static_cast<int64_t>(plan.size()), n_threads,
-      [&](int64_t i) { subtract_step(plan[i], pool, bins, simd); }, SUBTRACTIONS_PER_THREAD);
+      [&](int64_t i) { subtract_histogram(plan[i], pool, bins, simd); }, SUBTRACTIONS_PER_THREAD);
 }
 
 }  // namespace bitgrove

@@ -24,6 +24,14 @@ struct BinRange {
   int64_t first, last;
 };
 
+// Some neighbouring columns of a tile.
+struct TileColumns {
+  int tile, first, last;
+
+  int n() const { return last - first; }
+  int first_of_all() const { return tile * TILE_FEATURES + first; }
+};
+
 // What histograms are made of. packed: accumulators hold both halves of a sum in one integer, as
 // slots do; false is the paper's ablation.
 struct HistogramSource {
@@ -40,7 +48,17 @@ struct HistogramSource {
 void build_histograms(std::span<const Build> plan, const PoolView& pool,
                       const HistogramSource& source, int n_threads, Simd simd);
 
-// Within the given bins alone; the parent's slot becomes the larger child's.
+// Of some columns, by the calling thread.
+void build_columns(const Build& step, const TileColumns& columns, const PoolView& pool,
+                   const HistogramSource& source, Simd simd);
+
+// A step of which n_bins bins fit their slots.
+void check_subtraction(const Subtraction& step, const PoolView& pool, int64_t n_bins);
+
+// Of a step that was checked, within the given bins, by the calling thread.
+void subtract_histogram(const Subtraction& step, const PoolView& pool, BinRange bins, Simd simd);
+
+// Within the given bins alone.
 void subtract_histograms(std::span<const Subtraction> plan, const PoolView& pool, BinRange bins,
                          int n_threads, Simd simd);
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -277,11 +278,11 @@ BG_FN bool is_too_rare(const SearchedNode& node, const SplitFeatures& features, 
   return node.hess - read_bin(node, features.implied[f]).hess < node.min_hess;
 }
 
-// The best split among the features [begin, end), each half of whose sums fits Sums.
+// The best split among the listed features, each half of whose sums fits Sums.
 template <class Sums, class Gain>
-void search_all(const SearchedNode& node, const SplitFeatures& features, int begin, int end,
-                const Gain& gain, SplitInfo& best) {
-  for (int f = begin; f < end; ++f)
+void search_all(const SearchedNode& node, const SplitFeatures& features,
+                std::span<const int> listed, const Gain& gain, SplitInfo& best) {
+  for (const int f : listed)
     if (is_too_rare(node, features, f))
       continue;
     else if (node.allowed[f] && features.categorical[f])
@@ -290,8 +291,10 @@ void search_all(const SearchedNode& node, const SplitFeatures& features, int beg
       search_feature<Sums>(node, features, f, gain.of_feature(f), best);
 }
 
-SplitInfo search_block(const SearchedNode& node, const SplitFeatures& features, int begin, int end,
-                       const SearchRules& rules, Simd simd) {
+}  // namespace
+
+SplitInfo find_split(const SearchedNode& node, const SplitFeatures& features,
+                     std::span<const int> listed, const SearchRules& rules, Simd simd) {
   const PlainGain plain{rules.gain, leaf_score(node.grad, node.hess, rules.gain)};
   double parent_score = plain.parent_score;
   SplitInfo best = NO_SPLIT;
@@ -299,41 +302,47 @@ SplitInfo search_block(const SearchedNode& node, const SplitFeatures& features, 
   if (rules.split) {
     const RuledGain ruled = ruled_gain(rules.gain, *node.searched, *rules.split);
     parent_score = ruled.parent_score;
-    with_simd(simd, [&] { search_all<Prefix>(node, features, begin, end, ruled, best); });
+    with_simd(simd, [&] { search_all<Prefix>(node, features, listed, ruled, best); });
   } else if (node.can_estimate && node.width == 16) {
-    with_simd(simd, [&] { search_all<PackedPrefix>(node, features, begin, end, plain, best); });
+    with_simd(simd, [&] { search_all<PackedPrefix>(node, features, listed, plain, best); });
   } else if (node.can_estimate) {
-    with_simd(simd, [&] { search_all<ShortPrefix>(node, features, begin, end, plain, best); });
+    with_simd(simd, [&] { search_all<ShortPrefix>(node, features, listed, plain, best); });
   } else {
-    with_simd(simd, [&] { search_all<Prefix>(node, features, begin, end, plain, best); });
+    with_simd(simd, [&] { search_all<Prefix>(node, features, listed, plain, best); });
   }
   if (!(best.gain > gain_floor(parent_score, rules.gain))) best = NO_SPLIT;
   return best;
 }
 
-}  // namespace
-
-std::vector<SplitInfo> find_splits(std::span<const SearchNode> searched, const PoolView& pool,
-                                   const SplitFeatures& features, const SearchRules& rules,
-                                   int n_threads, Simd simd) {
+std::vector<SearchedNode> searched_nodes(std::span<const SearchNode> searched, const PoolView& pool,
+                                         const SplitFeatures& features, const SearchRules& rules) {
   std::vector<SearchedNode> nodes;
   const int64_t n_bins = features.bin_offset[features.n_features];
   for (size_t i = 0; i < searched.size(); ++i)
     nodes.push_back(searched_node(searched[i],
                                   pool.slot(searched[i].slot, n_bins, searched[i].width),
                                   features.allowed + i * features.allowed_stride, rules.gain));
+  return nodes;
+}
+
+std::vector<SplitInfo> find_splits(std::span<const SearchNode> searched, const PoolView& pool,
+                                   const SplitFeatures& features, const SearchRules& rules,
+                                   int n_threads, Simd simd) {
+  const std::vector<SearchedNode> nodes = searched_nodes(searched, pool, features, rules);
   const auto n_nodes = static_cast<int64_t>(nodes.size());
   const int n_features = features.last - features.first;
   // Wide tables are sparse: most features are passed over.
   const int block = FEATURE_BLOCK * std::max(1, n_features / MANY_FEATURES);
   const int64_t n_blocks = blocks_of(n_features, block);
+  std::vector<int> listed(n_features);
+  std::iota(listed.begin(), listed.end(), features.first);
   std::vector<SplitInfo> found(n_nodes * n_blocks);
   parallel_tasks(
       n_nodes * n_blocks, n_threads,
       [&](int64_t task) {
-        const int begin = features.first + static_cast<int>(task % n_blocks) * block;
-        const int end = std::min(begin + block, features.last);
-        found[task] = search_block(nodes[task / n_blocks], features, begin, end, rules, simd);
+        const int begin = static_cast<int>(task % n_blocks) * block;
+        const std::span<const int> mine(listed.data() + begin, std::min(block, n_features - begin));
+        found[task] = find_split(nodes[task / n_blocks], features, mine, rules, simd);
       },
       TASKS_PER_THREAD);
   std::vector<SplitInfo> best(n_nodes, NO_SPLIT);

@@ -2,18 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
 #include "gain.h"
+#include "growth/frontier.h"
 #include "plans.h"
 #include "rules.h"
 #include "tree/histogram.h"
+#include "tree/scan.h"
 
 namespace bitgrove {
-
-constexpr SplitInfo NO_SPLIT{-std::numeric_limits<double>::infinity(), 0, 0, -1, 0, 0, 0, {}};
 
 // The features [first, last) are searched, where allowed: node i looks at the i-th row of
 // `allowed`, all at the same one where allowed_stride is 0.
@@ -32,6 +31,14 @@ struct SearchRules {
   GainRules gain;
   const SplitRules* split = nullptr;
 };
+
+// The nodes with their histograms; `searched` must outlive them.
+std::vector<SearchedNode> searched_nodes(std::span<const SearchNode> searched, const PoolView& pool,
+                                         const SplitFeatures& features, const SearchRules& rules);
+
+// The best split of a node among some features, which ascend, by the calling thread.
+SplitInfo find_split(const SearchedNode& node, const SplitFeatures& features,
+                     std::span<const int> listed, const SearchRules& rules, Simd simd);
 
 std::vector<SplitInfo> find_splits(std::span<const SearchNode> nodes, const PoolView& pool,
                                    const SplitFeatures& features, const SearchRules& rules,

@@ -162,6 +162,7 @@ def core_tree(
         "column_of": matrix.column_of,
         "sparse": matrix.lists,
         "marks": np.full((0, 0), _core.NO_MARK, dtype=np.uint8),
+        "n_threads": backend.n_threads,
     }
     own = {
         "rows": rows,

@@ -65,25 +65,29 @@ def test_builds(tree: Any, pool: Any, name: str) -> None:
 
 
 SUBTRACTIONS = {
-    "parent": (2, 1, 32, 32, 32),
-    "built": (0, 2, 32, 32, 32),
-    "negative parent": (-1, 1, 32, 32, 32),
-    "negative built": (0, -1, 32, 32, 32),
-    "no room": (0, 1, 64, 32, 32),
-    "wider child": (0, 1, 16, 32, 16),
-    "wider result": (0, 1, 16, 16, 32),
-    "unknown parent": (0, 1, 24, 16, 16),
-    "unknown built": (0, 1, 32, 24, 16),
-    "unknown result": (0, 1, 32, 32, 24),
-    "an accumulator's parent": (0, 1, 8, 8, 8),
-    "an accumulator's child": (0, 1, 32, 8, 32),
-    "an accumulator's result": (0, 1, 32, 32, 8),
+    "parent": (2, 1, 2, 32, 32, 32),
+    "built": (0, 2, 0, 32, 32, 32),
+    "negative parent": (-1, 1, -1, 32, 32, 32),
+    "negative built": (0, -1, 0, 32, 32, 32),
+    "left": (0, 1, 2, 32, 32, 32),
+    "negative left": (0, 1, -1, 32, 32, 32),
+    "left in the built one": (0, 1, 1, 32, 32, 32),
+    "narrower in place": (0, 1, 0, 32, 16, 16),
+    "no room": (0, 1, 0, 64, 32, 32),
+    "wider child": (0, 1, 0, 16, 32, 16),
+    "wider result": (0, 1, 0, 16, 16, 32),
+    "unknown parent": (0, 1, 0, 24, 16, 16),
+    "unknown built": (0, 1, 0, 32, 24, 16),
+    "unknown result": (0, 1, 0, 32, 32, 24),
+    "an accumulator's parent": (0, 1, 0, 8, 8, 8),
+    "an accumulator's child": (0, 1, 0, 32, 8, 32),
+    "an accumulator's result": (0, 1, 0, 32, 32, 8),
 }
 
 
 @pytest.mark.parametrize("name", SUBTRACTIONS)
 def test_subtractions(tree: Any, pool: Any, name: str) -> None:
-    steps = np.array([(1, 0, 32, 32, 32), SUBTRACTIONS[name]], dtype=SUBTRACTION)
+    steps = np.array([(1, 0, 1, 32, 32, 32), SUBTRACTIONS[name]], dtype=SUBTRACTION)
     with pytest.raises(ValueError, match="bitgrove core"):
         tree.subtract(steps, (0, N_BINS))
     assert np.all(pool.storage == UNTOUCHED)
@@ -92,7 +96,7 @@ def test_subtractions(tree: Any, pool: Any, name: str) -> None:
 @pytest.mark.parametrize("bins", [(-1, 4), (5, 4), (0, N_BINS + 1)])
 def test_bins_of_subtractions(tree: Any, pool: Any, bins: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="bitgrove core"):
-        tree.subtract(np.array([(0, 1, 32, 32, 32)], dtype=SUBTRACTION), bins)
+        tree.subtract(np.array([(0, 1, 0, 32, 32, 32)], dtype=SUBTRACTION), bins)
     assert np.all(pool.storage == UNTOUCHED)
 
 

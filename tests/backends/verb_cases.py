@@ -180,7 +180,10 @@ class AloneInNumpy(Alone):
     def sum_built(self, pool: Any, builds: Records) -> tuple[int, int]:
         part = slice(*self.bins)
         for step in self.subtractions:
-            pool.storage[step["parent_slot"], part] -= pool.storage[step["built_slot"], part]
+            parent, built, out = (
+                pool.storage[step[name], part] for name in ("parent_slot", "built_slot", "out_slot")
+            )
+            out[:] = parent - built
         return self.bins
 
 

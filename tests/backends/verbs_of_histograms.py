@@ -134,17 +134,18 @@ class HistogramVerbs:
         rng = np.random.default_rng(10)
         table, integers = random_table(10, 2000, 12), random_integers(rng, 2000, (3, 6))
         parent, child, out = widths
-        twin = TwinPlan(table, integers).start(backend)
+        twin = TwinPlan(table, integers, n_slots=6).start(backend)
         how = {"local_width": 16, "block_rows": 1000}
+        left = [0, 2] if out == parent else [4, 5]  # what gets narrower has a slot of its own
         parents = [(0, 0, 1500), (2, 1500, 2000)]
         check_search(twin, search_plan(twin, parents, {**how, "total_width": parent}))
         children = [(1, 0, 700), (3, 1900, 2000)]
         plan = search_plan(twin, children, {**how, "total_width": child})
         steps = records(
-            SUBTRACTION, 2, parent_slot=[0, 2], built_slot=[1, 3], parent_width=parent,
-            built_width=child, out_width=out,
+            SUBTRACTION, 2, parent_slot=[0, 2], built_slot=[1, 3], out_slot=left,
+            parent_width=parent, built_width=child, out_width=out,
         )  # fmt: skip
-        siblings = search_nodes(twin, [(0, 700, 1500), (2, 1500, 1900)], out)
+        siblings = search_nodes(twin, [(left[0], 700, 1500), (left[1], 1500, 1900)], out)
         if part != "all":
             assert_partial_subtraction(twin, plan._replace(subtractions=steps), parent, part)
             return
@@ -163,7 +164,7 @@ class HistogramVerbs:
 def assert_partial_subtraction(twin: Twin, plan: Plan, width: int, part: str) -> None:
     """The bins outside of the range keep the parent's sums (no other width than theirs)."""
     steps = plan.subtractions.copy()
-    steps["out_width"] = width
+    steps["out_slot"], steps["out_width"] = steps["parent_slot"], width
     bins = (5, twin.table.n_bins - 3) if part == "some" else (4, 4)
     search_both(twin, plan._replace(subtractions=steps, nodes=plan.nodes[:0]), bins)
     for slot in (0, 2):

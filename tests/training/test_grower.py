@@ -164,11 +164,15 @@ def frontier_replay(
             for begin, end, slot in plan.builds[["begin", "end", "slot"]].tolist():
                 level = depth - int(math.log2(end - begin))
                 place[slot] = 2**level - 1 + begin // (end - begin)
-            taken_away = dict(plan.subtractions[["parent_slot", "built_slot"]].tolist())
-            for large, small in taken_away.items():
+            taken_away = dict(plan.subtractions[["out_slot", "built_slot"]].tolist())
+            for step in plan.subtractions:
+                small = int(step["built_slot"])
+                assert place[int(step["parent_slot"])] == (place[small] - 1) // 2
+                # Sums that get narrower leave their parent's slot; the others stay.
+                stays = step["out_slot"] == step["parent_slot"]
+                assert stays == (step["out_width"] == step["parent_width"])
                 sibling = place[small] + 1 if place[small] % 2 else place[small] - 1
-                assert place[large] == (place[small] - 1) // 2  # the slot held their parent
-                place[large] = sibling
+                place[int(step["out_slot"])] = sibling
             found = no_splits(len(slots))
             for i, (slot, node) in enumerate(zip(slots, plan.nodes, strict=True)):
                 assert node["sibling"] == taken_away.get(slot, -1)

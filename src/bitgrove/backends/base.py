@@ -247,7 +247,7 @@ class TreeWork(ABC):
     ) -> None:
         """All rounds of a tree: divide -> build -> [exchange] -> find, until the frontier is done.
 
-        The core has the same loop (cpp/tree/rounds.h) for a rank that is alone.
+        The core has the same loop (cpp/growth/rounds.h) for a rank that is alone.
         """
         self._search_all(frontier, exchange)
         while len(divisions := frontier.next_batch(alpha, missing_bin)):

@@ -113,6 +113,7 @@ def _core_pool(matrix: CpuMatrix, storage: NDArray[np.uint8]) -> _core.CpuPool:
         column_of=matrix.column_of,
         sparse=matrix.lists,
         marks=np.full((n_marks, matrix.columns.shape[1]), _core.NO_MARK, dtype=np.uint8),
+        n_threads=matrix.n_threads,
     )
 
 

@@ -7,6 +7,7 @@ pool (32 + 32 or 64 + 64 bits): narrower totals would change neither the sums no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ class CudaBackend:
     spills_bins = True
     narrow_labels = False
     tile_bytes = staticmethod(_core.tile_bytes)
-    frontier = staticmethod(core_frontier)
+    frontier = staticmethod(partial(core_frontier, one_width=True))
 
     def __init__(self, params: TrainParams, n_outputs: int = 1) -> None:
         self.device = Device(params.device)

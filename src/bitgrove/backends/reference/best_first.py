@@ -1,4 +1,4 @@
-"""Best-first growth, one leaf at a time: the oracle of cpp/tree/frontier.cpp.
+"""Best-first growth, one leaf at a time: the oracle of cpp/growth/frontier.cpp.
 
 Of all leaves that have a split, the one of the largest gain is divided (of equals the one that was
 found first), until the tree has its leaves. Both children's histograms are built from their rows.

@@ -264,16 +264,17 @@ extern "C" __global__ void clear_slots(int64_t* pool, int64_t slot_size,
     slot[i] = 0;
 }
 
-// parent slot -= built slot; one subtraction serves both halves, packed or apart.
+// out slot = parent slot - built slot; one subtraction serves both halves, packed or apart.
 extern "C" __global__ void subtract_slots(int64_t* pool, int64_t slot_size,
                                           const __grid_constant__ Plan plan,
                                           int64_t subtractions_at, int64_t begin, int64_t end,
                                           int64_t blocks_per_slot) {
   const int64_t pair = blockIdx.x / blocks_per_slot, part = blockIdx.x % blocks_per_slot;
   const Subtraction* step = plan.at<Subtraction>(subtractions_at) + pair;
-  int64_t* parent = pool + step->parent_slot * slot_size;
+  const int64_t* parent = pool + step->parent_slot * slot_size;
   const int64_t* built = pool + step->built_slot * slot_size;
+  int64_t* out = pool + step->out_slot * slot_size;
   for (int64_t i = begin + part * blockDim.x + threadIdx.x; i < end;
        i += blocks_per_slot * blockDim.x)
-    parent[i] = Packed<32>::subtract(parent[i], built[i]);
+    out[i] = Packed<32>::subtract(parent[i], built[i]);
 }

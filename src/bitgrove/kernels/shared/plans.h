@@ -98,17 +98,18 @@ struct Build {
   int32_t slot, local_width, total_width, reserved;
 };
 
-// parent_slot -= built_slot: what is left is the sibling's histogram, in out_width bits per half.
+// The parent's sums less the built child's are the sibling's histogram, in out_width bits per half.
+// out_slot is the parent's own, but for sums that become narrower: those would be written over bins
+// that other threads still have to read.
 struct Subtraction {
-  int32_t parent_slot, built_slot, parent_width, built_width, out_width;
+  int32_t parent_slot, built_slot, out_slot, parent_width, built_width, out_width;
 };
 
 // Find the best split of the node in a slot; both children need a hessian of at least min_hess.
 // hess_per_row: the mean over the node's rows; it turns counts of rows into shares of the hessian.
-// sibling: the slot whose sums the plan takes away from this one's, or -1; a GPU does it on the
-// way.
-// The rest is for trainings with rules (rules.h): the bounds of the children's outputs, the node's
-// own output, and the key of what is drawn for it.
+// sibling: the slot whose sums the plan takes away from its parent's, or -1; a GPU, where the
+// parent's slot is this one, does it on the way. The rest is for trainings with rules (rules.h):
+// the bounds of the children's outputs, the node's own output, and the key of what is drawn for it.
 struct SearchNode {
   int32_t slot, width, sibling, reserved;
   double grad, hess, min_hess, hess_per_row;

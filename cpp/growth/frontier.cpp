@@ -1,12 +1,10 @@
 // See frontier.h. Replaying over known gains makes batches of independent nodes out of best-first
 // growth without changing the tree.
-#include "tree/frontier.h"
+#include "growth/frontier.h"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-
-#include "tree/splits.h"
 
 namespace bitgrove {
 namespace {
@@ -45,9 +43,13 @@ double GrowthRules::least_hess(int64_t n_rows, int64_t hess) const {
   return std::max(std::ceil(std::max(by_samples, min_child_hess)), 1.0);
 }
 
-Frontier::Frontier(int n_slots, GrowthRules rules, WidthLimits widths,
+Frontier::Frontier(int n_slots, bool one_width, GrowthRules rules, WidthLimits widths,
                    std::optional<NodeRules> node_rules)
-    : rules_(rules), widths_(widths), n_slots_(n_slots), node_rules_(std::move(node_rules)) {
+    : rules_(rules),
+      widths_(widths),
+      n_slots_(n_slots),
+      one_width_(one_width),
+      node_rules_(std::move(node_rules)) {
   nodes_.reserve(4 * rules.num_leaves);
   for (int slot = n_slots - 1; slot >= 0; --slot) free_.push_back(slot);
 }
@@ -102,26 +104,25 @@ void Frontier::replay() {
 // itself is waiting with a gain above all that the others must pass. Only a tie where leaves run
 // out needs the replay; and the end, for the order.
 void Frontier::choose_pending() {
-  const auto by_least_gain = [&](int a, int b) {
-    const double of_a = nodes_[a].least_gain, of_b = nodes_[b].least_gain;
-    return of_a != of_b ? of_a > of_b : a < b;
+  const auto by_least_gain = [](const Known& a, const Known& b) {
+    return a.least_gain != b.least_gain ? a.least_gain > b.least_gain : a.node < b.node;
   };
+  // What was known before is in order, but for new splits at the end.
+  const auto first_new = known_.begin() + static_cast<std::ptrdiff_t>(n_ordered_);
+  std::sort(first_new, known_.end(), by_least_gain);
+  std::inplace_merge(known_.begin(), first_new, known_.end(), by_least_gain);
   const auto n_most = static_cast<size_t>(rules_.num_leaves - 1);
   if (known_.size() > n_most) {
-    const auto first_left = known_.begin() + static_cast<std::ptrdiff_t>(n_most);
-    std::nth_element(known_.begin(), first_left, known_.end(), by_least_gain);
-    const double least_gain = nodes_[*first_left].least_gain;
-    if (std::any_of(known_.begin(), first_left,
-                    [&](int id) { return nodes_[id].least_gain == least_gain; }))
-      return replay();
-    std::for_each(first_left, known_.end(), [&](int id) { release(id); });
+    n_ordered_ = known_.size();
+    if (known_[n_most - 1].least_gain == known_[n_most].least_gain) return replay();
+    for (size_t i = n_most; i < known_.size(); ++i) release(known_[i].node);
     known_.resize(n_most);
   }
+  n_ordered_ = known_.size();
   pending_.clear();
-  std::copy_if(known_.begin(), known_.end(), std::back_inserter(pending_),
-               [&](int id) { return nodes_[id].first_child < 0; });
+  for (const Known& known : known_)
+    if (nodes_[known.node].first_child < 0) pending_.push_back(known.node);
   if (pending_.empty()) return replay();
-  std::sort(pending_.begin(), pending_.end(), by_least_gain);
 }
 
 // Where splits move the bounds of other leaves: the best one, of equals the one that is known
@@ -180,14 +181,8 @@ bool Frontier::searchable(const FrontierNode& node) const {
 int Frontier::find_last_split() const {
   if (node_rules_ && node_rules_->moves_bounds()) return -1;
   if (static_cast<int64_t>(known_.size()) != rules_.num_leaves - 1) return -1;
-  int last = known_[0];
-  bool is_alone = true;
-  for (size_t i = 1; i < known_.size(); ++i) {
-    const double gain = nodes_[known_[i]].least_gain, least = nodes_[last].least_gain;
-    if (gain < least) last = known_[i];
-    is_alone = gain < least || (is_alone && gain > least);
-  }
-  return is_alone ? last : -1;
+  const size_t n = known_.size();
+  return n > 1 && known_[n - 2].least_gain == known_[n - 1].least_gain ? -1 : known_.back().node;
 }
 
 void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
@@ -266,34 +261,55 @@ void Frontier::plan_search(int node, int sibling, SearchPlan& plan) {
   if (node_rules_) node_rules_->describe(node, plan.nodes.back(), plan.allowed);
 }
 
+// The larger child takes its parent's slot; sums that become narrower take another one, or stay as
+// wide where none is free.
+void Frontier::plan_subtraction(const Pair& pair, SearchPlan& plan) {
+  FrontierNode &parent = nodes_[pair.parent], &small = nodes_[pair.small],
+               &large = nodes_[pair.large];
+  take_slot(pair.small);
+  if (one_width_ || free_.empty()) large.width = parent.width;
+  const int parent_slot = parent.slot;
+  if (large.width < parent.width) {
+    take_slot(pair.large);
+    temporary_.push_back(pair.parent);
+  } else {
+    large.slot = parent_slot;
+    parent.slot = -1;
+  }
+  plan_build(pair.small, plan);
+  plan.subtractions.push_back(
+      {parent_slot, small.slot, large.slot, parent.width, small.width, large.width});
+}
+
 void Frontier::plan_pair(const Pair& pair, SearchPlan& plan) {
   const bool search_small = searchable(nodes_[pair.small]);
   const bool search_large = pair.large >= 0 && searchable(nodes_[pair.large]);
   const bool subtract = search_large && nodes_[pair.parent].slot >= 0;
+  const auto n_nodes = [&] { return static_cast<int>(plan.nodes.size()); };
+  const auto n_builds = [&] { return static_cast<int>(plan.builds.size()); };
   if (subtract) {
-    FrontierNode &parent = nodes_[pair.parent], &small = nodes_[pair.small],
-                 &large = nodes_[pair.large];
-    large.slot = parent.slot;
-    parent.slot = -1;
-    take_slot(pair.small);
-    plan_build(pair.small, plan);
-    plan.subtractions.push_back({large.slot, small.slot, parent.width, small.width, large.width});
-    plan_search(pair.large, small.slot, plan);
+    const int first_node = n_nodes();
+    plan_subtraction(pair, plan);
+    plan_search(pair.large, nodes_[pair.small].slot, plan);
     if (search_small)
       plan_search(pair.small, -1, plan);
     else
       temporary_.push_back(pair.small);
+    plan.parts.push_back(
+        {n_builds() - 1, static_cast<int>(plan.subtractions.size()) - 1, first_node, n_nodes()});
     return;
   }
   if (pair.parent >= 0) release(pair.parent);
   for (const auto& [child, search] :
        {std::pair{pair.small, search_small}, std::pair{pair.large, search_large}}) {
     if (!search) continue;
-    if (nodes_[child].slot < 0) {
+    const bool is_built = nodes_[child].slot < 0;
+    if (is_built) {
       take_slot(child);
       plan_build(child, plan);
     }
     plan_search(child, -1, plan);
+    plan.parts.push_back({is_built ? n_builds() - 1 : -1, -1, n_nodes() - 1, n_nodes()});
   }
 }
 
@@ -315,7 +331,7 @@ void Frontier::record(const SplitInfo* found) {
     node.split = found[i];
     node.least_gain = std::min(node.least_gain, found[i].gain);
     if (found[i].gain > 0.0)
-      known_.push_back(searched_[i]);
+      known_.push_back({node.least_gain, searched_[i]});
     else
       release(searched_[i]);
   }

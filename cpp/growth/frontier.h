@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -36,6 +37,8 @@ struct GrowthRules {
   double least_hess(int64_t n_rows, int64_t hess) const;
 };
 
+constexpr SplitInfo NO_SPLIT{-std::numeric_limits<double>::infinity(), 0, 0, -1, 0, 0, 0, {}};
+
 struct FrontierNode {
   int64_t begin;    // this rank's rows start here
   RowCounts local;  // this rank's rows
@@ -48,18 +51,26 @@ struct FrontierNode {
   double least_gain;  // on the way from the root to this node's split; it decides when it is taken
 };
 
+// Steps of a plan that hang together: a build, the subtraction that needs it, the nodes that are
+// searched then. Their numbers in the plan; -1 where there is no such step.
+struct PlanPart {
+  int build, subtraction, first_node, last_node;
+};
+
 // One batch of histograms: what to build, what to subtract then, which nodes to search.
 struct SearchPlan {
   std::vector<Build> builds;
   std::vector<Subtraction> subtractions;
   std::vector<SearchNode> nodes;
   std::vector<uint8_t> allowed;  // features, a row of flags for each node; empty: as the tree's
+  std::vector<PlanPart> parts;
 };
 
 class Frontier {
  public:
-  // node_rules: for a training that has some.
-  Frontier(int n_slots, GrowthRules rules, WidthLimits widths, std::optional<NodeRules> node_rules);
+  // one_width: sums stay as wide as their parent's. node_rules: for a training that has some.
+  Frontier(int n_slots, bool one_width, GrowthRules rules, WidthLimits widths,
+           std::optional<NodeRules> node_rules);
 
   void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
   // Nodes to divide next: the first ceil(alpha * pending) by least gain; empty when done.
@@ -100,8 +111,9 @@ class Frontier {
                 int64_t hess);
   void make_room(size_t n_needed, const Pair* first, const Pair* last);
   void plan_pair(const Pair& pair, SearchPlan& plan);
+  void plan_subtraction(const Pair& pair, SearchPlan& plan);
   void plan_build(int node, SearchPlan& plan);
-  // sibling: the slot whose sums are taken away from the node's first, or -1.
+  // sibling: the slot whose sums are taken away from the parent's first, or -1.
   void plan_search(int node, int sibling, SearchPlan& plan);
   void take_slot(int node);
   void release(int node);
@@ -109,10 +121,16 @@ class Frontier {
   GrowthRules rules_;
   WidthLimits widths_;
   int n_slots_;
+  bool one_width_;
   std::optional<NodeRules> node_rules_;
   std::vector<FrontierNode> nodes_;
   std::vector<int> free_, batch_, taken_, pending_, searched_, temporary_;
-  std::vector<int> known_;  // nodes with a split that may still be taken
+  struct Known {
+    double least_gain;
+    int node;
+  };
+  std::vector<Known> known_;  // splits that may still be taken
+  size_t n_ordered_ = 0;      // of them, at the front: by least gain, as far as it was asked for
   std::vector<Pair> pairs_;
   size_t next_pair_ = 0;
   int n_rounds_ = 0;

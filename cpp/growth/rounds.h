@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tree/frontier.h"
+#include "growth/frontier.h"
 
 namespace bitgrove {
 

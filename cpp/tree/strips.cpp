@@ -1,0 +1,96 @@
+// See strips.h: which columns belong together, and a whole SearchPlan done strip by strip.
+#include "tree/strips.h"
+
+#include <algorithm>
+
+#include "common/parallel.h"
+#include "tree/cpu_tree.h"
+
+namespace bitgrove {
+namespace {
+
+// A thread that has fewer columns spends its time on finding rows, not on adding them.
+constexpr int LEAST_COLUMNS = 2;
+// Work worth calling a thread for, in additions into bins; bins that are searched count as so many.
+constexpr int64_t UPDATES_PER_THREAD = 1 << 12, UPDATES_PER_BIN = 2;
+
+Strip make_strip(const TileColumns& columns, const TileLayout& layout, const int64_t* bin_offset,
+                 int n_features) {
+  Strip strip{columns, {}, {}};
+  const TileColumn* column = layout.columns().data() + columns.first_of_all();
+  for (int c = 0; c < columns.n(); ++c)
+    for (const TileCode& code : column[c].codes)
+      for (const TileMember& member : code.members) {
+        const auto* at = std::lower_bound(bin_offset, bin_offset + n_features, member.bin_offset);
+        strip.features.push_back(static_cast<int>(at - bin_offset));
+      }
+  std::sort(strip.features.begin(), strip.features.end());
+  for (const int f : strip.features) {
+    if (strip.bins.empty() || strip.bins.back().last != bin_offset[f])
+      strip.bins.push_back({bin_offset[f], bin_offset[f]});
+    strip.bins.back().last = bin_offset[f + 1];
+  }
+  return strip;
+}
+
+// Threads share the rows of a node where adding them takes longer than putting their sums together.
+bool is_shared(const Build& build, int64_t n_bins, int n_threads) {
+  return n_threads > 1 && 5 * (build.end - build.begin) > n_threads * n_bins;
+}
+
+}  // namespace
+
+std::vector<Strip> make_strips(const TileLayout& layout, const int64_t* bin_offset, int n_features,
+                               int n_threads) {
+  std::vector<Strip> strips;
+  const int n_columns = layout.n_columns(), n_tiles = TileView::n_tiles(n_columns);
+  for (int tile = 0; tile < n_tiles; ++tile) {
+    const int n_here = TileView::features_of(tile, n_columns);
+    const int n_strips =
+        std::clamp((n_threads + n_tiles - 1) / n_tiles, 1, std::max(1, n_here / LEAST_COLUMNS));
+    for (int s = 0; s < n_strips; ++s)
+      strips.push_back(make_strip({tile, n_here * s / n_strips, n_here * (s + 1) / n_strips},
+                                  layout, bin_offset, n_features));
+  }
+  return strips;
+}
+
+std::vector<SplitInfo> CpuTree::search_strips(const SearchPlan& plan) const {
+  const int64_t n_bins = all_bins().last, n_columns = source.tiles.n_features;
+  std::vector<Build> shared;
+  int64_t n_updates = UPDATES_PER_BIN * n_bins * static_cast<int64_t>(plan.nodes.size());
+  for (const Build& step : plan.builds)
+    if (is_shared(step, n_bins, n_threads))
+      shared.push_back(step);
+    else
+      n_updates += (step.end - step.begin) * n_columns;
+  if (!shared.empty()) build(shared);
+  for (const Subtraction& step : plan.subtractions) check_subtraction(step, pool, n_bins);
+  const SplitFeatures searched = features_of(plan.nodes.size(), plan.allowed);
+  const std::vector<SearchedNode> nodes = searched_nodes(plan.nodes, pool, searched, rules);
+  const auto n_parts = static_cast<int64_t>(plan.parts.size()),
+             n_strips = static_cast<int64_t>(strips->size());
+  std::vector<SplitInfo> found(nodes.size() * strips->size());
+  const auto work = [&](int64_t task) {
+    const Strip& strip = (*strips)[task / n_parts];
+    const PlanPart& part = plan.parts[task % n_parts];
+    if (part.build >= 0 && !is_shared(plan.builds[part.build], n_bins, n_threads))
+      build_columns(plan.builds[part.build], strip.columns, pool, source, simd);
+    if (part.subtraction >= 0)
+      for (const BinRange& bins : strip.bins)
+        subtract_histogram(plan.subtractions[part.subtraction], pool, bins, simd);
+    for (int node = part.first_node; node < part.last_node; ++node)
+      found[node * n_strips + task / n_parts] =
+          find_split(nodes[node], searched, strip.features, rules, simd);
+  };
+  parallel_tasks(n_strips * n_parts, threads_for(n_updates, UPDATES_PER_THREAD, n_threads), work);
+  std::vector<SplitInfo> best(nodes.size(), NO_SPLIT);
+  for (size_t i = 0; i < found.size(); ++i) {
+    SplitInfo& so_far = best[i / n_strips];
+    const bool is_first = found[i].gain == so_far.gain && found[i].feature < so_far.feature;
+    if (found[i].gain > so_far.gain || is_first) so_far = found[i];
+  }
+  return best;
+}
+
+}  // namespace bitgrove
