@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <utility>
 
 #include "bindings/numpy_arrays.h"
@@ -28,7 +29,7 @@ struct BoundPool {
   Vector<const int32_t> column_of;
   nb::object sparse;
   Matrix<uint8_t> marks;
-  std::vector<Strip> strips;
+  std::shared_ptr<const Strips> strips;
 
   PoolView slots() const {
     return {storage.data(), static_cast<int64_t>(storage.shape(0)),
@@ -89,7 +90,8 @@ void make_pool(BoundPool* self, const Matrix<uint8_t>& storage, nb::object layou
   BoundPool pool{storage,   std::move(layout), tiles, columns, bin_offset, has_missing, categorical,
                  column_of, std::move(sparse), marks, {}};
   check_columns(pool);
-  pool.strips = make_strips(tiles_of, bin_offset.data(), static_cast<int>(n_features), n_threads);
+  pool.strips = std::make_shared<Strips>(tiles_of, bin_offset.data(), static_cast<int>(n_features),
+                                         n_threads);
   new (self) BoundPool(pool);
 }
 
@@ -157,7 +159,7 @@ void make_tree(BoundTree* self, nb::object pool, const Vector<int32_t>& rows,
                      make_division(shared, arrays),
                      make_features(shared, arrays),
                      searched_by,
-                     &shared.strips,
+                     shared.strips.get(),
                      n_threads,
                      static_cast<Simd>(simd)};
   new (self) BoundTree{std::move(pool), std::move(split_rules), arrays, tree};

@@ -241,6 +241,14 @@ void Frontier::make_room(size_t n_needed, const Pair* first, const Pair* last) {
   for (size_t i = 0; i < cached.size() && free_.size() < n_needed; ++i) release(cached[i]);
 }
 
+// At most: a larger child has its parent's slot, if the parent still has one.
+size_t Frontier::slots_needed(const Pair* first, const Pair* last) const {
+  size_t n_slots = 0;
+  for (const Pair* pair = first; pair != last; ++pair)
+    n_slots += pair->parent >= 0 && nodes_[pair->parent].slot < 0 ? 2 : 1;
+  return n_slots;
+}
+
 void Frontier::plan_build(int node, SearchPlan& plan) {
   const FrontierNode& n = nodes_[node];
   const int64_t n_rows = n.local.active;
@@ -262,14 +270,15 @@ void Frontier::plan_search(int node, int sibling, SearchPlan& plan) {
 }
 
 // The larger child takes its parent's slot; sums that become narrower take another one, or stay as
-// wide where none is free.
+// wide where none can be spared.
 void Frontier::plan_subtraction(const Pair& pair, SearchPlan& plan) {
   FrontierNode &parent = nodes_[pair.parent], &small = nodes_[pair.small],
                &large = nodes_[pair.large];
   take_slot(pair.small);
-  if (one_width_ || free_.empty()) large.width = parent.width;
+  if (n_spare_ == 0) large.width = parent.width;
   const int parent_slot = parent.slot;
   if (large.width < parent.width) {
+    --n_spare_;
     take_slot(pair.large);
     temporary_.push_back(pair.parent);
   } else {
@@ -319,6 +328,7 @@ bool Frontier::next_search(SearchPlan& plan) {
     const size_t n_pairs = std::min<size_t>(pairs_.size() - next_pair_, n_slots_ / 2);
     const Pair* first = pairs_.data() + next_pair_;
     make_room(2 * n_pairs, first, first + n_pairs);
+    n_spare_ = one_width_ ? 0 : free_.size() - slots_needed(first, first + n_pairs);
     for (size_t i = 0; i < n_pairs; ++i) plan_pair(first[i], plan);
     next_pair_ += n_pairs;
   }

@@ -110,6 +110,7 @@ class Frontier {
   int add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
                 int64_t hess);
   void make_room(size_t n_needed, const Pair* first, const Pair* last);
+  size_t slots_needed(const Pair* first, const Pair* last) const;
   void plan_pair(const Pair& pair, SearchPlan& plan);
   void plan_subtraction(const Pair& pair, SearchPlan& plan);
   void plan_build(int node, SearchPlan& plan);
@@ -133,6 +134,7 @@ class Frontier {
   size_t n_ordered_ = 0;      // of them, at the front: by least gain, as far as it was asked for
   std::vector<Pair> pairs_;
   size_t next_pair_ = 0;
+  size_t n_spare_ = 0;  // slots that the pairs of this plan do not need
   int n_rounds_ = 0;
   std::array<int64_t, 4> widths_used_{};
 };

@@ -21,7 +21,7 @@ struct CpuTree {
   PartitionSource division;
   SplitFeatures features;  // all of them
   SearchRules rules;
-  const std::vector<Strip>* strips;
+  const Strips* strips;
   int n_threads;
   Simd simd;
 

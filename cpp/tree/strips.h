@@ -16,9 +16,23 @@ struct Strip {
   std::vector<BinRange> bins;  // of these features
 };
 
-// At least one for each thread, if there are columns enough, and for each tile. bin_offset: of each
-// of the n_features features.
-std::vector<Strip> make_strips(const TileLayout& layout, const int64_t* bin_offset, int n_features,
-                               int n_threads);
+// What the parts of a plan have to do, in additions into bins.
+struct BatchWork {
+  int64_t n_parts, total, most_of_part;
+};
+
+// All columns, divided into more and more strips, until all threads can work on one node.
+class Strips {
+ public:
+  // bin_offset: of each of the n_features features.
+  Strips(const TileLayout& layout, const int64_t* bin_offset, int n_features, int n_threads);
+
+  // As few as keep the threads busy: each strip goes through a node's rows again.
+  const std::vector<Strip>& of_batch(const BatchWork& work, int n_threads) const;
+
+ private:
+  std::vector<std::vector<Strip>> by_halves_;  // each twice as many for a tile as before
+  int n_tiles_;
+};
 
 }  // namespace bitgrove

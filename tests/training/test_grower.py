@@ -136,7 +136,12 @@ def plain_replay(gains: list[float], n_splits: int) -> list[int]:
 
 
 def frontier_replay(
-    frontier_class: Any, gains: list[float], n_splits: int, n_slots: int, alpha: float
+    frontier_class: Any,
+    gains: list[float],
+    n_splits: int,
+    n_slots: int,
+    alpha: float,
+    grad_limit: int = 1,
 ) -> list[int]:
     """The same tree through a frontier that is told the gains round by round.
 
@@ -144,7 +149,7 @@ def frontier_replay(
     bottom) rows, so that (begin, rows) tells which node it is.
     """
     depth = 6
-    widths = WidthPlan(QuantizedGradients(None, 1.0, 1.0, 1, 1, 2**40, 2**40, 0), 2**40)
+    widths = WidthPlan(QuantizedGradients(None, 1.0, 1.0, grad_limit, 1, 2**40, 2**40, 0), 2**40)
     frontier = frontier_class(
         n_slots=n_slots,
         num_leaves=n_splits + 1,
@@ -198,15 +203,17 @@ def frontier_replay(
     st.integers(1, 40),
     st.integers(2, 40),
     st.floats(0.01, 1.0),
+    st.sampled_from([1, 2**11, 2**26]),
 )
 def test_frontier_replay_equals_plain_replay(
-    values: list[int], n_splits: int, n_slots: int, alpha: float
+    values: list[int], n_splits: int, n_slots: int, alpha: float, grad_limit: int
 ) -> None:
-    """Random trees with many equal gains, any number of slots, any share of pending nodes."""
+    """Random trees with many equal gains, any number of slots, any share of pending nodes, sums
+    that all fit 16 bits, or become narrower on the way down (64 rows at the root)."""
     gains = [float(v) for v in values]
     expected = plain_replay(gains, n_splits)
     for frontier in (_core.Frontier, BestFirst):
-        assert frontier_replay(frontier, gains, n_splits, n_slots, alpha) == expected
+        assert frontier_replay(frontier, gains, n_splits, n_slots, alpha, grad_limit) == expected
 
 
 def test_rounds_are_few() -> None:

@@ -303,6 +303,7 @@ class Gradients(NamedTuple):
 class Backend(Protocol):
     name: str
     pool_mb: int  # memory for histograms, where histogram_pool_mb leaves it to the backend
+    frontier_alpha: float  # where the parameter leaves it to the backend, and no rank is asked
     leaves_host_idle: bool  # while trees grow, the host's cores have little to do
     shares_bytes: bool  # features of few bins share bytes of its tiles
     spills_bins: bool  # those that have no room lie in other memory

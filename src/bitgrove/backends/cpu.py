@@ -147,6 +147,7 @@ class CpuBackend:
     narrow_labels = True
     tile_bytes = staticmethod(_core.tile_bytes)
     pool_mb = 1024
+    frontier_alpha = 0.5
     frontier = staticmethod(core_frontier)
 
     def __init__(self, n_jobs: int | None = None, packed: bool = True) -> None:

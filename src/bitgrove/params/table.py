@@ -318,9 +318,10 @@ class TrainParams:
         "memory on a GPU, and no more than half of what rows leave over. With less, more "
         "histograms are built again instead of kept. LightGBM `histogram_pool_size`.",
         "histogram_pool_size", low=1, high=MANY, optional=True, affects_model=False)
-    frontier_alpha: float = _row("float", 0.75, EXECUTION,
+    frontier_alpha: float | None = _row("float", None, EXECUTION,
         "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "
-        "a little more work thrown away.", high=1, low_open=True, affects_model=False)
+        "a little more work thrown away. None: 0.5 on the CPU, 0.6 on a GPU, 0.75 over ranks.",
+        high=1, low_open=True, optional=True, affects_model=False)
     verbosity: int = _row("int", 0, EXECUTION,
         "1 prints the metrics of each iteration and a summary to standard error, 10 those of every "
         "tenth; 0 prints nothing but warnings, -1 not even those. True is 1, False is 0.",

@@ -39,6 +39,8 @@ from bitgrove.training.quantize import QuantizedGradients
 
 # Separating zero rows is a pass over all rows: it pays when histograms get this much shorter.
 _ZERO_SHARE = 0.125
+# All ranks must take the same share, whatever their backends; a round costs them messages.
+_ALPHA_OVER_RANKS = 0.75
 # Small trainings are underfitted rather than overfitted: rows up to here pay no cat_l2.
 _FREE_ROWS = 10_000
 
@@ -112,11 +114,16 @@ class Grower:
             more["rules"] = self.rules.of_tree(gain, sample.key, sample.allowed, mapper)
         work = self.backend.start_tree(self._pool_for(widths, n_total), inputs)
         frontier = self._start_frontier(work, quantized, widths, more)
-        work.grow(frontier, self.params.frontier_alpha, mapper.missing_bin, self.exchange)
+        work.grow(frontier, self._alpha(), mapper.missing_bin, self.exchange)
         cuts = (mapper.edge_values, mapper.edge_offset, mapper.has_missing)
         grown = GrownTree(**frontier.finish(*cuts, quantized.hess_scale))
         work.set_leaves(grown.leaf_begin, grown.leaf_end)
         return grown, work
+
+    def _alpha(self) -> float:
+        if self.params.frontier_alpha is not None:
+            return self.params.frontier_alpha
+        return self.backend.frontier_alpha if self.exchange is None else _ALPHA_OVER_RANKS
 
     def _pool_for(self, widths: WidthPlan, n_total: int) -> Any:
         """The pool of the last tree if its histograms are wide enough, else a wider one."""

@@ -65,6 +65,7 @@ class CudaBackend:
     spills_bins = True
     narrow_labels = False
     tile_bytes = staticmethod(_core.tile_bytes)
+    frontier_alpha = 0.6
     frontier = staticmethod(partial(core_frontier, one_width=True))
 
     def __init__(self, params: TrainParams, n_outputs: int = 1) -> None:

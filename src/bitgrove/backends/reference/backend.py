@@ -50,6 +50,7 @@ class ReferenceBackend:
     spills_bins = False
     narrow_labels = False
     pool_mb = 1024
+    frontier_alpha = 0.5
     frontier = BestFirst
 
     def room(self) -> Room:
