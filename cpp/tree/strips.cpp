@@ -10,18 +10,9 @@ namespace bitgrove {
 namespace {
 
 // A thread that has fewer columns spends its time on finding rows, not on adding them.
-#ifndef LC
-#define LC 2
-#endif
-#ifndef TPT
-#define TPT 2
-#endif
-#ifndef SHR
-#define SHR 5
-#endif
-constexpr int LEAST_COLUMNS = LC;
+constexpr int LEAST_COLUMNS = 4;
 // So that threads that end early find something left.
-constexpr int TASKS_PER_THREAD = TPT;
+constexpr int TASKS_PER_THREAD = 2;
 // Work worth calling a thread for, in additions into bins; bins that are searched count as so many.
 constexpr int64_t UPDATES_PER_THREAD = 1 << 12, UPDATES_PER_BIN = 2;
 
@@ -46,7 +37,7 @@ Strip make_strip(const TileColumns& columns, const TileLayout& layout, const int
 
 // Threads share the rows of a node where adding them takes longer than putting their sums together.
 bool is_shared(const Build& build, int64_t n_bins, int n_threads) {
-  return n_threads > 1 && SHR * (build.end - build.begin) > n_threads * n_bins;
+  return n_threads > 1 && 5 * (build.end - build.begin) > 2 * n_bins;
 }
 
 // Of each node's best splits, one strip's after the other: of equal gains the lowest feature.
