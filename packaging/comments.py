@@ -3,7 +3,7 @@
 `without_comments(name, content)` returns the bytes of a file of Python, C++, CUDA or JavaScript
 without them; name: its path in the wheel. Every line stays where it is, so tracebacks and compilers
 name the right ones. Docstrings of what users call stay (docs/api); those of private functions and
-classes, and all in inner rooms, are comments. Other files are returned as they are.
+classes, and of files that no page leads into, are comments. Other files are returned as they are.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-# Rooms that no page of docs/api leads into. Their __init__ keeps its docstrings: it is the door.
-INNER_ROOMS = (
-    "arithmetic", "backends", "cli", "constraints", "data/sparse", "data/streams",
-    "distributed/dask", "kernels", "machine", "model/exchange", "objectives", "params",
-    "provenance", "report/sections", "training/variants",
+# Files and rooms that pages of docs/api lead into; so do all __init__. Docstrings of others are for
+# who reads the repository.
+SHOWN = (
+    "callbacks.py", "dask.py", "data/binned/dataset.py", "data/dataset.py", "data/given_values.py",
+    "distributed/comm.py", "distributed/counting.py", "distributed/mpi/comm.py",
+    "distributed/nccl/comm.py", "distributed/threads.py", "errors.py", "estimators/",
+    "model/explain/", "model/exporting.py", "model/model.py", "model/spellings.py",
+    "model/tree.py", "plotting.py", "theory/", "training/booster.py",
+    "training/cross_validation.py", "training/train.py", "verification.py",
 )  # fmt: skip
 
 # A comment of a line of its own, or two spaces after code (ruff and clang-format write it so).
@@ -46,8 +50,10 @@ def _private_docstrings(node: ast.AST, private: bool) -> Iterator[ast.AST]:
 
 
 def is_inner(name: str) -> bool:
-    in_room = name.startswith(tuple(f"bitgrove/{room}/" for room in INNER_ROOMS))
-    return in_room and not name.endswith("/__init__.py")
+    ours, _, path = name.partition("bitgrove/")
+    return (
+        bool(path) and not ours and not path.startswith(SHOWN) and not path.endswith("__init__.py")
+    )
 
 
 def _comments_as_docstrings(tree: ast.Module, inner: bool) -> Iterator[ast.AST]:
