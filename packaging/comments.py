@@ -3,7 +3,8 @@
 `without_comments(name, content)` returns the bytes of a file of Python, C++, CUDA or JavaScript
 without them; name: its path in the wheel. Every line stays where it is, so tracebacks and compilers
 name the right ones. Docstrings of what users call stay (docs/api); those of private functions and
-classes, and of files that no page leads into, are comments. Other files are returned as they are.
+classes, and of files that no page leads into, are comments; so are types of arguments in those
+files, which nobody asks for while they run. Other files are returned as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ SHOWN = (
 
 # A comment of a line of its own, or two spaces after code (ruff and clang-format write it so).
 _SLASHES = re.compile(r"(?m)(^ *|  )//( .*)?$")
+_INDENT = re.compile(r"(?m)^ +")
 
 
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -62,6 +64,34 @@ def _comments_as_docstrings(tree: ast.Module, inner: bool) -> Iterator[ast.AST]:
     yield from _private_docstrings(tree, inner)
 
 
+def _typed(tree: ast.Module) -> Iterator[tuple[ast.AST, str, bytes]]:
+    """Nodes with a type: the field that it is, and what stands before it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation:
+            yield node, "annotation", b":"
+        elif isinstance(node, _WITH_DOCSTRING[2:]) and node.returns:
+            yield node, "returns", b"->"
+
+
+def _without_types(text: str) -> str:
+    """Without types of arguments and of what functions return, if they are on one line."""
+    tree, code = ast.parse(text), text.encode()
+    starts = [0, *(found.end() for found in re.finditer(b"\n", code))]
+    spans = []
+    for node, field, mark in _typed(tree):
+        kind = getattr(node, field)
+        if kind.lineno < kind.end_lineno:
+            continue
+        end = starts[kind.end_lineno - 1] + kind.end_col_offset
+        begin = code.rindex(mark, 0, starts[kind.lineno - 1] + kind.col_offset)
+        spans.append((len(code[:begin].rstrip(b" ")), end))
+        setattr(node, field, None)
+    for begin, end in sorted(spans, reverse=True):
+        code = code[:begin] + code[end:]
+    assert ast.dump(tree) == ast.dump(ast.parse(code))
+    return code.decode()
+
+
 def _python(text: str, inner: bool) -> str:
     lines = text.split("\n")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -79,11 +109,11 @@ def _python(text: str, inner: bool) -> str:
             node.body = [ast.Pass()]
     bare = "\n".join(lines)
     assert ast.dump(tree) == ast.dump(ast.parse(bare))
-    return bare
+    return _without_types(bare) if inner else bare
 
 
 def _slashes(text: str) -> str:
-    return _SLASHES.sub("", text)
+    return _INDENT.sub("", _SLASHES.sub("", text))
 
 
 def without_comments(name: str, content: bytes) -> bytes:
