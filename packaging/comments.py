@@ -2,9 +2,9 @@
 
 `without_comments(name, content)` returns the bytes of a file of Python, C++, CUDA or JavaScript
 without them; name: its path in the wheel. Every line stays where it is, so tracebacks and compilers
-name the right ones. Docstrings of what users call stay (docs/api); those of private functions and
-classes, and of files that no page leads into, are comments; so are types of arguments in those
-files, which nobody asks for while they run. Other files are returned as they are.
+name the right ones. Docstrings of what users call stay (docs/api), and types of its arguments.
+Those of private functions and classes, and of files that no page leads into, are comments: nobody
+asks for them while they run. Other files are returned as they are.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from itertools import chain
 
 # Files and rooms that pages of docs/api lead into; so do all __init__. Docstrings of others are for
 # who reads the repository.
@@ -38,17 +39,17 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__")
 
 
-def _private_docstrings(node: ast.AST, private: bool) -> Iterator[ast.AST]:
-    """Nodes below this one with a docstring that help() does not show: in a private function or
-    class, or in a function's own."""
+def _hidden(node: ast.AST, private: bool) -> Iterator[ast.AST]:
+    """Functions and classes below this node that help() does not show: private ones, and what is
+    in them or in a function."""
     for child in ast.iter_child_nodes(node):
         hidden = private
         if isinstance(child, _WITH_DOCSTRING[1:]):
             hidden |= _is_private(child.name)
-            if hidden and ast.get_docstring(child) is not None:
+            if hidden:
                 yield child
             hidden |= not isinstance(child, ast.ClassDef)
-        yield from _private_docstrings(child, hidden)
+        yield from _hidden(child, hidden)
 
 
 def is_inner(name: str) -> bool:
@@ -58,27 +59,28 @@ def is_inner(name: str) -> bool:
     )
 
 
-def _comments_as_docstrings(tree: ast.Module, inner: bool) -> Iterator[ast.AST]:
-    if inner and ast.get_docstring(tree) is not None:
-        yield tree
-    yield from _private_docstrings(tree, inner)
+def _comments_as_docstrings(tree: ast.Module, inner: bool) -> list[ast.AST]:
+    hidden = [tree] if inner else []
+    hidden += _hidden(tree, inner)
+    return [node for node in hidden if ast.get_docstring(node) is not None]
 
 
-def _typed(tree: ast.Module) -> Iterator[tuple[ast.AST, str, bytes]]:
+def _typed(function: ast.AST) -> Iterator[tuple[ast.AST, str, bytes]]:
     """Nodes with a type: the field that it is, and what stands before it."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.arg) and node.annotation:
-            yield node, "annotation", b":"
-        elif isinstance(node, _WITH_DOCSTRING[2:]) and node.returns:
-            yield node, "returns", b"->"
+    if isinstance(function, _WITH_DOCSTRING[2:]):
+        for one in ast.walk(function.args):
+            if isinstance(one, ast.arg) and one.annotation:
+                yield one, "annotation", b":"
+        if function.returns:
+            yield function, "returns", b"->"
 
 
-def _without_types(text: str) -> str:
+def _without_types(text: str, inner: bool) -> str:
     """Without types of arguments and of what functions return, if they are on one line."""
     tree, code = ast.parse(text), text.encode()
     starts = [0, *(found.end() for found in re.finditer(b"\n", code))]
     spans = []
-    for node, field, mark in _typed(tree):
+    for node, field, mark in chain.from_iterable(map(_typed, [*_hidden(tree, inner)])):
         kind = getattr(node, field)
         if kind.lineno < kind.end_lineno:
             continue
@@ -99,7 +101,7 @@ def _python(text: str, inner: bool) -> str:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
     tree = ast.parse(text)
-    for node in [*_comments_as_docstrings(tree, inner)]:
+    for node in _comments_as_docstrings(tree, inner):
         first = node.body[0]
         indent = " " * first.col_offset
         lines[first.lineno - 1 : first.end_lineno] = [""] * (first.end_lineno - first.lineno + 1)
@@ -109,7 +111,7 @@ def _python(text: str, inner: bool) -> str:
             node.body = [ast.Pass()]
     bare = "\n".join(lines)
     assert ast.dump(tree) == ast.dump(ast.parse(bare))
-    return _without_types(bare) if inner else bare
+    return _without_types(bare, inner)
 
 
 def _slashes(text: str) -> str:

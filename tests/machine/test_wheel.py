@@ -123,7 +123,7 @@ def test_files_that_users_do_not_meet_have_no_docstrings(module) -> None:
         assert without_comments(name, text) == text
 
 
-def test_files_that_users_do_not_meet_have_no_types(module) -> None:
+def test_what_users_do_not_meet_has_no_types(module) -> None:
     text = b"""class A:
     x: int = 1
 
@@ -139,6 +139,10 @@ def test_files_that_users_do_not_meet_have_no_types(module) -> None:
     without_comments = module("comments").without_comments
     assert without_comments("bitgrove/training/grower.py", text) == bare
     assert without_comments("bitgrove/model/model.py", text) == text
+    private = text.replace(b"class A", b"class _A")
+    assert without_comments("bitgrove/model/model.py", private) == bare.replace(
+        b"class A", b"class _A"
+    )
 
 
 def test_what_is_shown_is_there(module) -> None:
