@@ -128,12 +128,14 @@ site: $(STAMP)
 # A source archive and a wheel in dist/, the same bytes each time; then the wheel is installed in a fresh environment
 # and tested there. Wheels for other systems: `pipx run cibuildwheel --platform linux` (macos, windows).
 INSTALLED := tests/golden
+MOST_BYTES := 1000000
 wheel: $(STAMP)
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build
 	test $$(uname) != Linux || PATH=$(abspath $(BIN)):$$PATH SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
 	$(BIN)/python packaging/smaller.py "$$(ls dist/repaired/*.whl 2> /dev/null || ls dist/*.whl)"
 	ls -l dist/*
+	test $$(cat "$$(ls dist/repaired/*.whl 2> /dev/null || ls dist/*.whl)" | wc -c) -lt $(MOST_BYTES)
 	packaging/installed.sh $(BIN)/python "$$(ls dist/repaired/*.whl 2> /dev/null || ls dist/*.whl)" $(INSTALLED)
 
 # What is compiled into the wheel and installed with it, as a CycloneDX file beside it.

@@ -3,7 +3,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
@@ -169,6 +171,13 @@ nb::tuple plan_blocks_for_python(const Records<Build>& builds, int half_bits, in
                         plan.words);
 }
 
+// Fields of one type that Python sets by name: a table, since each def_rw is code of its own.
+template <class Record, class T>
+void bind_fields(nb::class_<Record>& bound,
+                 std::initializer_list<std::pair<const char*, T Record::*>> fields) {
+  for (const auto& [name, field] : fields) bound.def_rw(name, field);
+}
+
 void bind_handles(nb::module_& m) {
   nb::class_<Kernel>(m, "Kernel", "A kernel that CuPy loaded, and how it is launched.")
       .def(
@@ -194,11 +203,10 @@ void bind_handles(nb::module_& m) {
           },
           "to_host"_a, "from_device"_a, "n_bytes"_a)
       .def("wait", &Stream::wait, nb::call_guard<nb::gil_scoped_release>());
-  nb::class_<Ring>(m, "Ring", "Pinned memory with a twin on the device, for small arrays.")
-      .def(nb::init<>())
+  nb::class_<Ring> ring(m, "Ring", "Pinned memory with a twin on the device, for small arrays.");
+  bind_fields<Ring, uint64_t>(ring, {{"device", &Ring::device}, {"host", &Ring::host}});
+  ring.def(nb::init<>())
       .def_rw("stream", &Ring::stream)
-      .def_rw("device", &Ring::device)
-      .def_rw("host", &Ring::host)
       .def_rw("n_bytes", &Ring::n_bytes)
       .def_prop_ro("room", &Ring::room)
       .def("restart", &Ring::restart)
@@ -226,7 +234,11 @@ void bind_handles(nb::module_& m) {
 }
 
 void bind_leaves(nb::module_& m) {
-  nb::class_<CudaLeaves>(m, "CudaLeaves", "The leaves of a finished tree on a GPU.")
+  nb::class_<CudaLeaves> bound(m, "CudaLeaves", "The leaves of a finished tree on a GPU.");
+  bind_fields<CudaLeaves, int64_t>(bound, {{"number_bytes", &CudaLeaves::number_bytes},
+                                           {"n_rows", &CudaLeaves::n_rows},
+                                           {"n_processors", &CudaLeaves::n_processors}});
+  bound
       .def(
           "__init__",
           [](CudaLeaves* self, const Stream& stream, const std::vector<Kernel>& kernels,
@@ -238,10 +250,7 @@ void bind_leaves(nb::module_& m) {
             self->answer = &answer;
           },
           "stream"_a, "kernels"_a, "answer"_a, nb::keep_alive<1, 4>())
-      .def_rw("number_bytes", &CudaLeaves::number_bytes)
       .def_rw("leaf_of", &CudaLeaves::leaf_of)
-      .def_rw("n_rows", &CudaLeaves::n_rows)
-      .def_rw("n_processors", &CudaLeaves::n_processors)
       .def(
           "use_rooms",
           [](CudaLeaves& leaves, DeviceAddress device, uint64_t host, int64_t n_bytes) {
@@ -268,45 +277,43 @@ void bind_leaves(nb::module_& m) {
 }
 
 void bind_parts(nb::module_& m) {
-  nb::class_<TreeKernels>(m, "TreeKernels")
-      .def(nb::init<>())
-      .def_rw("divide", &TreeKernels::divide)
-      .def_rw("place", &TreeKernels::place)
-      .def_rw("clear", &TreeKernels::clear)
-      .def_rw("subtract", &TreeKernels::subtract)
-      .def_rw("find", &TreeKernels::find)
-      .def_rw("build_narrow", &TreeKernels::build_narrow)
-      .def_rw("build", &TreeKernels::build);
-  nb::class_<DeviceMatrix>(m, "DeviceMatrix")
-      .def(nb::init<>())
-      .def("place_bins",
-           [](DeviceMatrix& matrix, const Records<BinsPlace>& places) {
-             require(places.items.size() == 2, "bins have two places");
-             matrix.bins = {places.items[0], places.items[1]};
-           })
-      .def_rw("bin_offset", &DeviceMatrix::bin_offset)
-      .def_rw("has_missing", &DeviceMatrix::has_missing)
-      .def_rw("categorical", &DeviceMatrix::categorical)
-      .def_rw("n_features", &DeviceMatrix::n_features)
-      .def_rw("n_bins", &DeviceMatrix::n_bins);
-  nb::class_<DeviceRules>(m, "DeviceRules")
-      .def(nb::init<>())
-      .def_rw("direction", &DeviceRules::direction)
-      .def_rw("contribution", &DeviceRules::contribution)
+  nb::class_<TreeKernels> kernels(m, "TreeKernels");
+  kernels.def(nb::init<>());
+  bind_fields<TreeKernels, Kernel>(kernels, {{"divide", &TreeKernels::divide},
+                                             {"place", &TreeKernels::place},
+                                             {"clear", &TreeKernels::clear},
+                                             {"subtract", &TreeKernels::subtract},
+                                             {"find", &TreeKernels::find},
+                                             {"build_narrow", &TreeKernels::build_narrow},
+                                             {"build", &TreeKernels::build}});
+  nb::class_<DeviceMatrix> matrix(m, "DeviceMatrix");
+  matrix.def(nb::init<>()).def("place_bins", [](DeviceMatrix& self, const Records<BinsPlace>& two) {
+    require(two.items.size() == 2, "bins have two places");
+    self.bins = {two.items[0], two.items[1]};
+  });
+  bind_fields<DeviceMatrix, DeviceAddress>(matrix, {{"bin_offset", &DeviceMatrix::bin_offset},
+                                                    {"has_missing", &DeviceMatrix::has_missing},
+                                                    {"categorical", &DeviceMatrix::categorical}});
+  bind_fields<DeviceMatrix, int64_t>(
+      matrix, {{"n_features", &DeviceMatrix::n_features}, {"n_bins", &DeviceMatrix::n_bins}});
+  nb::class_<DeviceRules> rules(m, "DeviceRules");
+  rules.def(nb::init<>())
       .def_rw("path_smooth", &DeviceRules::path_smooth)
       .def_rw("extra_trees", &DeviceRules::extra_trees);
-  nb::class_<TreeBuffers>(m, "TreeBuffers")
-      .def(nb::init<>())
-      .def_rw("rows", &TreeBuffers::rows)
-      .def_rw("counts", &TreeBuffers::counts)
-      .def_rw("progress", &TreeBuffers::progress)
-      .def_rw("found", &TreeBuffers::found)
-      .def_rw("n_done", &TreeBuffers::n_done)
-      .def("use_plan", [](TreeBuffers& buffers, DeviceAddress device, uint64_t host,
-                          int64_t n_bytes) { buffers.plan_room = {device, host, n_bytes}; })
-      .def_rw("host_left", &TreeBuffers::host_left)
-      .def_rw("host_splits", &TreeBuffers::host_splits)
+  bind_fields<DeviceRules, DeviceAddress>(rules, {{"direction", &DeviceRules::direction},
+                                                  {"contribution", &DeviceRules::contribution}});
+  nb::class_<TreeBuffers> buffers(m, "TreeBuffers");
+  buffers.def(nb::init<>())
+      .def("use_plan", [](TreeBuffers& self, DeviceAddress device, uint64_t host,
+                          int64_t n_bytes) { self.plan_room = {device, host, n_bytes}; })
       .def_rw("n_nodes", &TreeBuffers::n_nodes);
+  bind_fields<TreeBuffers, DeviceAddress>(buffers, {{"rows", &TreeBuffers::rows},
+                                                    {"counts", &TreeBuffers::counts},
+                                                    {"progress", &TreeBuffers::progress},
+                                                    {"found", &TreeBuffers::found},
+                                                    {"n_done", &TreeBuffers::n_done},
+                                                    {"host_left", &TreeBuffers::host_left},
+                                                    {"host_splits", &TreeBuffers::host_splits}});
 }
 
 }  // namespace
@@ -317,22 +324,14 @@ void init_cuda(nb::module_& m) {
   bind_leaves(m);
   m.def("plan_blocks", &plan_blocks_for_python, "builds"_a, "half_bits"_a, "n_tiles"_a,
         "n_processors"_a, "How a GPU divides builds into blocks of rows.");
-  nb::class_<CudaTree>(m, "CudaTree", "One tree on a GPU: the verbs on its arrays.")
-      .def(nb::init<>())
-      .def("copy", [](const CudaTree& tree) { return tree; })
+  nb::class_<CudaTree> tree(m, "CudaTree", "One tree on a GPU: the verbs on its arrays.");
+  tree.def(nb::init<>())
+      .def("copy", [](const CudaTree& self) { return self; })
       .def_rw("stream", &CudaTree::stream)
       .def_rw("kernels", &CudaTree::kernels)
       .def_rw("matrix", &CudaTree::matrix)
       .def_rw("buffers", &CudaTree::buffers)
-      .def_rw("pool", &CudaTree::pool)
-      .def_rw("packed_rows", &CudaTree::packed_rows)
-      .def_rw("rows", &CudaTree::rows)
-      .def_rw("allowed", &CudaTree::allowed)
-      .def_rw("n_slots", &CudaTree::n_slots)
-      .def_rw("n_listed", &CudaTree::n_listed)
-      .def_rw("half_bits", &CudaTree::half_bits)
       .def_rw("wide", &CudaTree::wide)
-      .def_rw("n_processors", &CudaTree::n_processors)
       .def_rw("rules", &CudaTree::rules)
       .def_rw("split_rules", &CudaTree::split_rules)
       .def("build", &build, "builds"_a)
@@ -341,6 +340,14 @@ void init_cuda(nb::module_& m) {
       .def("search", &search, "plan"_a)
       .def("divide", &divide, "divisions"_a)
       .def("grow", &grow, "frontier"_a, "alpha"_a, "missing_bin"_a);
+  bind_fields<CudaTree, DeviceAddress>(tree, {{"pool", &CudaTree::pool},
+                                              {"packed_rows", &CudaTree::packed_rows},
+                                              {"rows", &CudaTree::rows},
+                                              {"allowed", &CudaTree::allowed}});
+  bind_fields<CudaTree, int64_t>(
+      tree, {{"n_slots", &CudaTree::n_slots}, {"n_listed", &CudaTree::n_listed}});
+  bind_fields<CudaTree, int>(
+      tree, {{"half_bits", &CudaTree::half_bits}, {"n_processors", &CudaTree::n_processors}});
 }
 
 }  // namespace bitgrove

@@ -99,7 +99,7 @@ class Walk {
       if (place_[s] < 0) features.push_back(tree_.splits[s].feature);
     std::sort(features.begin(), features.end());
     features.erase(std::unique(features.begin(), features.end()), features.end());
-    wanted_.resize(features.empty() ? 0 : sparse.n_bins());
+    wanted_ = std::vector<bool>(features.empty() ? 0 : sparse.n_bins());
     for (const int32_t f : features) {
       begins_.push_back(sparse.offset(f));
       implied_.push_back(static_cast<uint8_t>(sparse.implied(f) - sparse.offset(f)));

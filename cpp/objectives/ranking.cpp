@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <vector>
 
 #include "common/parallel.h"
 #include "objectives/gradients.h"
+#include "objectives/rank_columns.h"
 
 namespace bitgrove {
 namespace {
@@ -30,54 +32,6 @@ BG_FN int64_t fixed(double x) {
 // Pairs from which on a query is shared by all threads, and those of one task then: less than a
 // tenth of a second, after which Ctrl-C is heard.
 constexpr int64_t HUGE_QUERY = int64_t{1} << 26, TASK_PAIRS = int64_t{1} << 24;
-
-// Pairs are worked on by vectors of so many: behind the last there is room for more.
-constexpr int64_t PAIR_LANES = 8;
-
-// Some ranks of a query, field by field (RankedRow), and what is worked out for each.
-struct RankColumns {
-  double *score, *label, *gain, *discount, *gap, *weight;
-  int64_t *rank, *hits, *hits_above, *grad, *hess;
-
-  static constexpr int64_t N_REALS = 6, N_INTEGERS = 5;
-
-  RankColumns(double* r, int64_t* i, int64_t n)
-      : score(r),
-        label(r + n),
-        gain(r + 2 * n),
-        discount(r + 3 * n),
-        gap(r + 4 * n),
-        weight(r + 5 * n),
-        rank(i),
-        hits(i + n),
-        hits_above(i + 2 * n),
-        grad(i + 3 * n),
-        hess(i + 4 * n) {}
-
-  BG_FN RankedRow at(int64_t k) const {
-    return {score[k], label[k], gain[k], discount[k], rank[k], hits[k], hits_above[k]};
-  }
-  BG_FN void set(int64_t k, const RankedRow& row) const {
-    score[k] = row.score, label[k] = row.label, gain[k] = row.gain, discount[k] = row.discount;
-    rank[k] = row.rank, hits[k] = row.hits, hits_above[k] = row.hits_above;
-  }
-};
-
-// Memory of RankColumns.
-class RankMemory {
- public:
-  RankColumns columns(int64_t n) {
-    const auto n_reals = static_cast<size_t>(RankColumns::N_REALS * (n + PAIR_LANES));
-    const auto n_integers = static_cast<size_t>(RankColumns::N_INTEGERS * (n + PAIR_LANES));
-    if (reals_.size() < n_reals) reals_.resize(n_reals);
-    if (integers_.size() < n_integers) integers_.resize(n_integers);
-    return {reals_.data(), integers_.data(), n + PAIR_LANES};
-  }
-
- private:
-  std::vector<double> reals_;
-  std::vector<int64_t> integers_;
-};
 
 struct RankOrder {
   double score;
@@ -218,8 +172,11 @@ int64_t add_pairs(const Query& q, const RankTables& tables, const PullRules& rul
 
 // Calls add(begin, end, memory, sums) for parts of the ranks, by all threads; they add to integers,
 // so that their order does not matter.
-template <class Add>
-int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums, Add&& add) {
+using AddRanks =
+    std::function<int64_t(int64_t begin, int64_t end, RankMemory& memory, int64_t* sums)>;
+
+int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums,
+                     const AddRanks& add) {
   const auto n_rows = static_cast<int64_t>(sums.size()) / 2;
   const int64_t n_ranks = std::max<int64_t>(1, TASK_PAIRS / n_rows);
   std::atomic<int64_t> total{0};
@@ -234,33 +191,41 @@ int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums,
   return total;
 }
 
+// Rows in the order of their scores, and room for the sums of as many.
+void order_rows(const Query& q, Room& room) {
+  room.order.resize(q.n_rows);
+  room.sums.assign(2 * q.n_rows, 0);
+  for (int64_t i = 0; i < q.n_rows; ++i) room.order[i] = {q.score[i], i};
+  std::sort(room.order.begin(), room.order.end());
+}
+
+// From sums in the order of the ranks.
+void write_gradients(const Query& q, const Room& room, double inverse_unit, double norm) {
+  for (int64_t rank = 0; rank < q.n_rows; ++rank) {
+    const int64_t row = room.order[rank].row;
+    const double w = q.weight ? static_cast<double>(q.weight[row]) : 1.0;
+    q.grad[row] = rank_gradient(room.sums[2 * rank], inverse_unit, norm, w);
+    q.hess[row] = rank_gradient(room.sums[2 * rank + 1], inverse_unit, norm, w);
+  }
+}
+
 template <class LossOf>
 void lambdas_of(Query q, const RankTables& tables, const GradientCall& call, Room& room,
                 int n_threads) {
   const LossParameters& parameters = call.parameters;
   const int64_t n = q.n_rows, n_upper = std::min(n, LossOf::truncation(parameters));
-  std::vector<RankOrder>& order = room.order;
-  std::vector<int64_t>& sums = room.sums;
-  order.resize(n);
-  sums.assign(2 * n, 0);
-  for (int64_t i = 0; i < n; ++i) order[i] = {q.score[i], i};
-  std::sort(order.begin(), order.end());
+  order_rows(q, room);
   if constexpr (LossOf::COUNTS_HITS) q.hits = count_hits(q, room);
-  const bool scaled = LossOf::scaled(order[0].score, order[n - 1].score, parameters);
+  const bool scaled = LossOf::scaled(room.order[0].score, room.order[n - 1].score, parameters);
   const PullRules rules{parameters, q.inverse_best, q.unit, scaled};
   const auto add = [&](int64_t begin, int64_t end, RankMemory& memory, int64_t* to) {
     return add_pairs<LossOf>(q, tables, rules, room, memory, call.simd, begin, end, to);
   };
-  const int64_t total = n_upper * n < HUGE_QUERY ? add(0, n_upper, room.ranks, sums.data())
-                                                 : add_in_parts(n_upper, n_threads, sums, add);
+  const int64_t total = n_upper * n < HUGE_QUERY ? add(0, n_upper, room.ranks, room.sums.data())
+                                                 : add_in_parts(n_upper, n_threads, room.sums, add);
   const double inverse_unit = 1.0 / q.unit;
   const double norm = LossOf::norm(static_cast<double>(total) * inverse_unit, parameters);
-  for (int64_t rank = 0; rank < n; ++rank) {
-    const int64_t row = order[rank].row;
-    const double w = q.weight ? static_cast<double>(q.weight[row]) : 1.0;
-    q.grad[row] = rank_gradient(sums[2 * rank], inverse_unit, norm, w);
-    q.hess[row] = rank_gradient(sums[2 * rank + 1], inverse_unit, norm, w);
-  }
+  write_gradients(q, room, inverse_unit, norm);
 }
 
 // A table of the objective, of n entries (-1: of any number).
@@ -283,10 +248,12 @@ void check_queries(const GradientCall& call, const Vector<const int64_t>& offset
 }
 
 // Calls work(query, its number, room, n_threads) for each query that has rows: several at a time,
-// but one after another with all threads where it has huge(n_rows) work.
-template <class Huge, class Work>
-void by_query(const GradientCall& call, const int64_t* offset, int64_t n_queries, Huge huge,
-              Work work) {
+// but one after another with all threads where it has huge(n_rows) work. The same for every loss.
+using IsHuge = std::function<bool(int64_t n_rows)>;
+using QueryWork = std::function<void(Query& query, int64_t i, Room& room, int n_threads)>;
+
+void by_query(const GradientCall& call, const int64_t* offset, int64_t n_queries,
+              const IsHuge& huge, const QueryWork& work) {
   nb::gil_scoped_release release;
   const auto work_on = [&](int64_t i, int n_threads) {
     thread_local Room room;
@@ -307,8 +274,9 @@ void by_query(const GradientCall& call, const int64_t* offset, int64_t n_queries
   for (int64_t i = 0; i < n_queries; ++i) work_on(i, call.n_threads);
 }
 
-template <class LossOf>
-void ranked(const GradientCall& call) {
+// lambdas: lambdas_of some loss.
+void rank_queries(const GradientCall& call, int64_t truncation,
+                  void (*lambdas)(Query, const RankTables&, const GradientCall&, Room&, int)) {
   require(call.n_outputs == 1, "a ranked loss has one output");
   const auto offset = table<int64_t>(call, 0, -1);
   const int64_t n_queries = static_cast<int64_t>(offset.shape(0)) - 1;
@@ -316,15 +284,19 @@ void ranked(const GradientCall& call) {
   const auto gain = table<double>(call, 3, -1), discount = table<double>(call, 4, -1);
   check_queries(call, offset, static_cast<int64_t>(discount.shape(0)));
   const RankTables tables{offset.data(), inverse.data(), unit.data(), gain.data(), discount.data()};
-  const auto is_huge = [&](int64_t n_rows) {
-    return std::min(n_rows, LossOf::truncation(call.parameters)) * n_rows >= HUGE_QUERY;
-  };
-  by_query(call, offset.data(), n_queries, is_huge,
-           [&](Query& query, int64_t i, Room& room, int n_threads) {
-             query.inverse_best = inverse(i);
-             query.unit = unit(i);
-             lambdas_of<LossOf>(query, tables, call, room, n_threads);
-           });
+  by_query(
+      call, offset.data(), n_queries,
+      [&](int64_t n_rows) { return std::min(n_rows, truncation) * n_rows >= HUGE_QUERY; },
+      [&](Query& query, int64_t i, Room& room, int n_threads) {
+        query.inverse_best = inverse(i);
+        query.unit = unit(i);
+        lambdas(query, tables, call, room, n_threads);
+      });
+}
+
+template <class LossOf>
+void ranked(const GradientCall& call) {
+  rank_queries(call, LossOf::truncation(call.parameters), &lambdas_of<LossOf>);
 }
 
 // power, worth: sums of theirs; the gradients are corrected by sums of the terms before.

@@ -154,16 +154,18 @@ void* local_buffer() {
   return buffer->bytes;
 }
 
-// Adds rows of a node into its slot. with_slot(move) calls move(add) when it is this thread's turn:
-// `add` to what other threads, or the same one, moved there before.
-template <class WithSlot>
-void add_span(const HistogramSource& source, const RowSpan& span, const Node& node, Simd simd,
-              const WithSlot& with_slot) {
+// Adds rows of a node into its slot, when it is this thread's turn: to what others, or the same
+// one, moved there before. Not inlined: one copy for shared columns and for a thread's own.
+BG_NOINLINE void add_span(const HistogramSource& source, const RowSpan& span, const Node& node,
+                          Simd simd, Guard& guard) {
   visit_local_width(node.local_width, source.packed, [&](auto layout) {
     using Local = decltype(layout);
     auto* local = static_cast<typename Local::Sum*>(local_buffer());
     const auto flush_local = [&] {
-      with_slot([&](bool add) { flush<Local>(source, span.columns, node, local, add, simd); });
+      guard.lock.lock();
+      flush<Local>(source, span.columns, node, local, guard.written, simd);
+      guard.written = true;
+      guard.lock.unlock();
     };
     if (span.begin == span.end) return flush_local();
     visit_row_within<Local>(source.row_width, [&](auto row) {
@@ -224,12 +226,8 @@ void check_subtraction(const Subtraction& step, const PoolView& pool, int64_t n_
 
 void build_columns(const Build& step, const TileColumns& columns, const PoolView& pool,
                    const HistogramSource& source, Simd simd) {
-  bool written = false;
-  add_span(source, {columns, step.begin, step.end}, node_of(step, pool, source), simd,
-           [&](const auto& move) {
-             move(written);
-             written = true;
-           });
+  Guard guard;  // of its own: nobody else adds to these columns
+  add_span(source, {columns, step.begin, step.end}, node_of(step, pool, source), simd, guard);
 }
 
 void build_histograms(std::span<const Build> plan, const PoolView& pool,
@@ -247,16 +245,10 @@ void build_histograms(std::span<const Build> plan, const PoolView& pool,
   const std::vector<Task> tasks = plan_tasks(nodes, n_tiles, n_threads);
   parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t) {
     const Task& task = tasks[t];
-    Guard& guard = guards[task.node * n_tiles + task.tile];
     const TileColumns columns{task.tile, 0,
                               TileView::features_of(task.tile, source.tiles.n_features)};
     add_span(source, {columns, task.begin, task.end}, nodes[task.node], simd,
-             [&](const auto& move) {
-               guard.lock.lock();
-               move(guard.written);
-               guard.written = true;
-               guard.lock.unlock();
-             });
+             guards[task.node * n_tiles + task.tile]);
   });
   for (const Node& node : nodes)  // a rank may hold no row of a node
     if (node.begin == node.end)

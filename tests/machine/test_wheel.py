@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import csv
 import hashlib
 import importlib
 import inspect
-import io
 import re
-import tokenize
 import zipfile
 from pathlib import Path
 
@@ -31,12 +30,23 @@ def module(monkeypatch: pytest.MonkeyPatch):
     return importlib.import_module
 
 
-def _meaning(path: Path, text: str) -> list[str]:
+def _python_meaning(text: str) -> str:
+    """What runs: without docstrings, which are looked at below, and types of functions."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            del node.body[: ast.get_docstring(node) is not None]
+            node.body = node.body or [ast.Pass()]
+    return ast.dump(tree)
+
+
+def _meaning(path: Path, text: str) -> str | list[str]:
     if path.suffix == ".py":
-        # Strings may be docstrings, which are looked at below; `pass` stands where nothing is left.
-        space = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.STRING}
-        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-        return [one.string for one in tokens if one.type not in space and one.string != "pass"]
+        return _python_meaning(text)
     return [
         "".join(found.groups(default="")) for found in _PIECES.finditer(text) if any(found.groups())
     ]
@@ -104,16 +114,41 @@ class _B(Exception):
     assert len(bare.splitlines()) == len(text.splitlines())
 
 
-def test_inner_rooms_keep_the_docstring_of_their_door_alone(module) -> None:
+def test_files_that_users_do_not_meet_have_no_docstrings(module) -> None:
     text = b'"""Module."""\n\n\ndef f():\n    """Function."""\n'
     without_comments = module("comments").without_comments
-    assert without_comments("bitgrove/backends/cuda/a.py", text) == b"\n\n\ndef f():\n    pass\n"
-    for name in (
-        "bitgrove/backends/__init__.py",
-        "bitgrove/backends.py",
-        "bitgrove/model/model.py",
-    ):
+    for name in ("bitgrove/backends/cuda/a.py", "bitgrove/training/grower.py"):
+        assert without_comments(name, text) == b"\n\n\ndef f():\n    pass\n"
+    for name in ("bitgrove/backends/__init__.py", "bitgrove/model/model.py"):
         assert without_comments(name, text) == text
+
+
+def test_what_users_do_not_meet_has_no_types(module) -> None:
+    text = b"""class A:
+    x: int = 1
+
+    def f(self, a: int = 2, *b: "str", c: dict[str, int] | None = None) -> None:
+        return {":": lambda x: x}
+
+    def g() -> dict[
+        str, int
+    ]: ...
+"""
+    bare = text.replace(b"a: int = 2", b"a = 2").replace(b'*b: "str"', b"*b")
+    bare = bare.replace(b"c: dict[str, int] | None = ", b"c = ").replace(b" -> None", b"")
+    without_comments = module("comments").without_comments
+    assert without_comments("bitgrove/training/grower.py", text) == bare
+    assert without_comments("bitgrove/model/model.py", text) == text
+    private = text.replace(b"class A", b"class _A")
+    assert without_comments("bitgrove/model/model.py", private) == bare.replace(
+        b"class A", b"class _A"
+    )
+
+
+def test_what_is_shown_is_there(module) -> None:
+    for one in module("comments").SHOWN:
+        path = SOURCES / one
+        assert path.is_dir() if one.endswith("/") else path.is_file(), one
 
 
 def _documented() -> list[str]:
@@ -121,7 +156,7 @@ def _documented() -> list[str]:
     return re.findall(r"auto(?:function|class):: (bitgrove[\w.]+)", pages)
 
 
-def test_what_docs_api_names_is_in_no_inner_room(module) -> None:
+def test_what_docs_api_names_keeps_its_docstrings(module) -> None:
     is_inner = module("comments").is_inner
     names = _documented()
     assert len(names) > 50
