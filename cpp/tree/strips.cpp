@@ -11,8 +11,6 @@ namespace {
 
 // A thread that has fewer columns spends its time on finding rows, not on adding them.
 constexpr int LEAST_COLUMNS = 4;
-// So that threads that end early find something left.
-constexpr int TASKS_PER_THREAD = 2;
 // Work worth calling a thread for, in additions into bins; bins that are searched count as so many.
 constexpr int64_t UPDATES_PER_THREAD = 1 << 12, UPDATES_PER_BIN = 2;
 
@@ -67,13 +65,12 @@ Strips::Strips(const TileLayout& layout, const int64_t* bin_offset, int n_featur
         strips.push_back(make_strip({tile, n_here * s / n_strips, n_here * (s + 1) / n_strips},
                                     layout, bin_offset, n_features));
     }
-    if (n_parts * LEAST_COLUMNS >= n_wide || n_parts * n_tiles_ >= TASKS_PER_THREAD * n_threads)
-      return;
+    if (n_parts * LEAST_COLUMNS >= n_wide || n_parts * n_tiles_ >= n_threads) return;
   }
 }
 
 const std::vector<Strip>& Strips::of_batch(const BatchWork& work, int n_threads) const {
-  const int64_t for_tasks = blocks_of(TASKS_PER_THREAD * n_threads, work.n_parts * n_tiles_),
+  const int64_t for_tasks = blocks_of(n_threads, work.n_parts * n_tiles_),
                 for_balance = blocks_of(n_threads * work.most_of_part, work.total * n_tiles_);
   const int64_t wanted = n_threads > 1 ? std::max(for_tasks, for_balance) : 1;
   size_t half = 0;
