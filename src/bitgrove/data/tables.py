@@ -129,14 +129,16 @@ def _float_codes(coded: Coded) -> Column:
 
 def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> Sequence[Any]:
     """The columns as they are in frames, as numbers in arrays. With categories, arrays of objects
-    are left as they are: each column is read on its own."""
+    and of large integers, which float64 may merge, are left as they are: each column is read on
+    its own."""
     if is_on_gpu(X):
         table = device_table(X)
         return [table[:, feature] for feature in range(table.shape[1])]
     if names is not None:
         return sparse_series(_frame_columns(X, names))
     table = X if is_sparse(X) else as_array("X", X)
-    if has_categories and table.dtype.kind in "OUT" and table.ndim == 2:
+    is_wide = table.dtype in (np.int64, np.uint64)
+    if has_categories and (is_wide or table.dtype.kind in "OUT") and table.ndim == 2:
         return [table[:, feature] for feature in range(table.shape[1])]
     return _array_columns(table)
 
