@@ -121,7 +121,10 @@ def recoded(column: NDArray[Any], new_code: Codes, dtype: Any, missing: float) -
 
 def is_category_type(series: Any) -> bool:
     """Whether a column of a frame is one of text or categories. Objects are looked into."""
-    kind = str(getattr(series, "dtype", None) or getattr(series, "type", "")).lower()
+    dtype = getattr(series, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return False
+    kind = str(dtype or getattr(series, "type", "")).lower()
     if not any(word in kind for word in _CATEGORY_TYPES) or "struct" in kind:
         return False
     if kind != "object":
