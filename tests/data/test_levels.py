@@ -61,6 +61,35 @@ NUMBERS: dict[str, tuple[Any, str, list[Any], list[int]]] = {
 }
 
 
+IDS = [2**60 + 1, None, 2**60]  # which float64 cannot tell apart
+NULLABLE_IDS: dict[str, Any] = {
+    "pandas": lambda: pd.Series(IDS, dtype="Int64"),
+    "pandas, of Arrow": lambda: pd.Series(IDS, dtype=pd.ArrowDtype(pa.int64())),
+    "polars": lambda: pl.Series(IDS, dtype=pl.UInt64),
+    "arrow": lambda: pa.chunked_array([IDS[:1], IDS[1:]]),
+}
+
+
+@pytest.mark.parametrize("library", NULLABLE_IDS)
+def test_large_ids_beside_missing_ones(library: str) -> None:
+    coded = read_levels("c", NULLABLE_IDS[library]())
+    assert coded.levels.values.tolist() == [2**60, 2**60 + 1]
+    assert coded.codes.tolist() == [1, -1, 0]
+
+
+def test_large_ids_in_an_array() -> None:
+    """An array becomes floats as a whole; its categories are read before."""
+    ids = np.arange(400) % 20
+    X = np.column_stack((ids + 2**60, np.arange(400)))
+    params = {"objective": "regression", "n_estimators": 5}
+    model = bg.train(params, bg.Dataset(X, ids % 2, categorical_feature=[0]))
+    named = bg.Dataset(pd.DataFrame(X, columns=["f0", "f1"]), ids % 2, categorical_feature=[0])
+    assert model.digest() == bg.train(params, named).digest()
+    assert model.predict(X)[1] > model.predict(X)[0] + 0.1
+    fitted = bg.BitGroveRegressor(n_estimators=5, categorical_features=[0]).fit(X, ids % 2)
+    assert np.array_equal(fitted.predict(X), model.predict(X))
+
+
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_numbers(kind: str) -> None:
     column, wanted, levels, codes = NUMBERS[kind]

@@ -154,6 +154,22 @@ def test_labels_of_any_type(cancer: Any, labels: Any, dtype: str) -> None:
     assert named.score(X, names[y]) == plain.score(X, y) > 0.9
 
 
+@pytest.mark.parametrize(
+    ("dtype", "stored"), [("Int64", "i8"), ("boolean", "?"), ("int64[pyarrow]", "i8")]
+)
+def test_labels_of_nullable_types(cancer: Any, dtype: str, stored: str) -> None:
+    """Without missing ones they stay what they are: floats cannot tell large numbers apart."""
+    X, y = cancer
+    names = np.array([False, True]) if stored == "?" else 2**60 + np.arange(2)
+    given = pd.Series(names[y], dtype=dtype)
+    named = fit(BitGroveClassifier, X, given, eval_set=[(X, given)])
+    assert named.classes_.dtype == stored and named.classes_.tolist() == names.tolist()
+    assert np.array_equal(named.predict(X), names[fit(BitGroveClassifier, X, y).predict(X)])
+    given[3] = pd.NA
+    with pytest.raises((DataError, ValueError), match=r"NaN|no label in"):
+        fit(BitGroveClassifier, X, given)
+
+
 def test_many_classes(iris: Any) -> None:
     X, y = iris
     names = np.array(["setosa", "versicolor", "virginica"])

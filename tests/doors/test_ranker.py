@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import ndcg_score
 
+import bitgrove as bg
 from bitgrove.errors import BitgroveError, DataError
 from bitgrove.estimators import BitGroveRanker
 
@@ -79,3 +81,21 @@ def test_ranker_eval_sets(queries: Any) -> None:
     two = curves(eval_set=[held, held], eval_group=[sizes, None], eval_qid=[None, qid[450:]])
     assert two == one + one
     assert one[0]["ndcg@5"][-1] > 0.8
+
+
+def test_ids_of_queries_are_told_apart(queries: Any) -> None:
+    """Large ones, also those of pandas' nullable types, which scikit-learn would make floats."""
+    X, y, qid = queries
+    wanted = fit(X, y, qid=qid).model_.digest()
+    for ids in (qid + 2**60, pd.Series(qid + 2**60, dtype="Int64"), qid.astype("datetime64[s]")):
+        assert fit(X, y, qid=ids).model_.digest() == wanted
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "float64", "object", "datetime64[s]"])
+def test_a_query_without_an_id_is_refused(queries: Any, dtype: str) -> None:
+    X, y, qid = queries
+    ids = pd.Series(qid).astype(dtype).mask(qid == 3)
+    with pytest.raises(DataError, match="qid has no value in row 45"):
+        fit(X, y, qid=ids)
+    with pytest.raises(DataError, match="qid has no value in row 45"):
+        bg.Dataset(X, y, qid=ids)

@@ -39,23 +39,24 @@ def select(
     prefix = np.zeros(n_groups, dtype=np.uint64)
     left = np.zeros(n_groups, dtype=np.int64)  # weight that is wanted among keys of the prefix
     may_be_exact = np.zeros(n_groups, dtype=np.bool_)
-    here = left
+    here, groups = left, np.arange(n_groups)
+    share = Fraction(repr(level))  # as it was written: 0.1 is a tenth
     for shift in range(key_bits - digit_bits, -1, -digit_bits):
         weight = count(prefix, shift)
         if shift == key_bits - digit_bits:
-            ranks = [_rank(int(total), level) for total in weight.sum(axis=1)]
+            ranks = [_rank(total, share) for total in weight.sum(axis=1).tolist()]
             left, may_be_exact = (np.array(column) for column in zip(*ranks, strict=True))
         below = np.cumsum(weight, axis=1)
         digit = (below < left[:, None]).sum(axis=1)
-        here = np.take_along_axis(below, digit[:, None], axis=1)[:, 0] - left
-        left = left - np.take_along_axis(below - weight, digit[:, None], axis=1)[:, 0]
+        reached = below[groups, digit]
+        here = reached - left
+        left = left - (reached - weight[groups, digit])
         prefix = (prefix << np.uint64(digit_bits)) | digit.astype(np.uint64)
     return prefix, may_be_exact & (here == 0)
 
 
-def _rank(total: int, level: float) -> tuple[int, bool]:
-    """The least whole weight that is at least level * total, and whether it is equal."""
-    share = Fraction(repr(level))  # as it was written: 0.1 is a tenth
+def _rank(total: int, share: Fraction) -> tuple[int, bool]:
+    """The least whole weight that is at least share * total, and whether it is equal."""
     wanted, rest = divmod(share.numerator * total, share.denominator)
     if rest:
         return wanted + 1, False

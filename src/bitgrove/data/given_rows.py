@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bitgrove.data.given_values import as_stored
+from bitgrove.data.levels import is_missing
 from bitgrove.errors import DataError, DataTypeError, ParameterError, UnknownParameterError
 from bitgrove.params.peers import check_switch
 
@@ -47,7 +49,11 @@ class Queries(NamedTuple):
         from sklearn.utils import check_consistent_length, column_or_1d
 
         check_consistent_length(y, self.qid)
-        ids = column_or_1d(self.qid)
+        ids = column_or_1d(as_stored(self.qid))
+        # NaN is no other NaN: each row would be a query of its own.
+        nameless = [*map(is_missing, ids)] if ids.dtype.kind == "O" else ids != ids
+        if np.any(nameless):
+            raise DataError(f"{self.prefix}qid has no value in row {int(np.argmax(nameless))}")
         starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
         if len(set(ids[starts].tolist())) < len(starts):
             raise DataError("the rows of a query must be adjacent: sort X, y and qid by qid")

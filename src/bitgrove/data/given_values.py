@@ -22,6 +22,18 @@ def not_masked(what: str, values: Any) -> Any:
     return values
 
 
+def as_stored(values: Any) -> Any:
+    """Whole numbers and flags of pandas' nullable types as NumPy holds them, if none is missing.
+
+    scikit-learn would make floats of them, where large ids are the same.
+    """
+    stored = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
+    if stored is None or stored.kind not in "biu" or values.isna().any():
+        return values
+    series = getattr(values, "array", values)
+    return series.to_numpy(dtype=stored)
+
+
 def as_array(what: str, values: Any) -> NDArray[Any]:
     not_masked(what, values)
     try:

@@ -121,7 +121,10 @@ def recoded(column: NDArray[Any], new_code: Codes, dtype: Any, missing: float) -
 
 def is_category_type(series: Any) -> bool:
     """Whether a column of a frame is one of text or categories. Objects are looked into."""
-    kind = str(getattr(series, "dtype", None) or getattr(series, "type", "")).lower()
+    dtype = getattr(series, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return False
+    kind = str(dtype or getattr(series, "type", "")).lower()
     if not any(word in kind for word in _CATEGORY_TYPES) or "struct" in kind:
         return False
     if kind != "object":
@@ -154,20 +157,24 @@ def _read(name: str, column: Any) -> Coded:
 
 def _of_pandas(name: str, series: Any) -> Coded:
     kind = str(series.dtype).lower()
-    if kind in ("object", "str") or kind.startswith(("string", "dictionary")):
-        codes, uniques = series.factorize()
-        return _tidy(name, np.asarray(codes, dtype=np.intp), uniques.tolist())
     if any(word in kind for word in ("date", "time", "period", "interval", "complex")):
         raise DataTypeError(f"column {name!r} has type {series.dtype}; a category holds text or "
                             "numbers")  # fmt: skip
-    wanted = np.float64 if series.isna().any() else None
-    values = series.to_numpy(dtype=wanted, na_value=np.nan) if wanted else series.to_numpy()
-    return _of_array(name, np.asarray(values))
+    has_missing = bool(series.isna().any())
+    # As an array, whole numbers beside missing ones would be floats, where large ids are the same.
+    by_value = ("int", "uint") if has_missing else ()
+    if kind in ("object", "str") or kind.startswith(("string", "dictionary", *by_value)):
+        codes, uniques = series.factorize()
+        return _tidy(name, np.asarray(codes, dtype=np.intp), uniques.tolist())
+    if has_missing:
+        return _of_array(name, series.to_numpy(dtype=np.float64, na_value=np.nan))
+    return _of_array(name, np.asarray(series.to_numpy()))
 
 
 def _of_arrow(name: str, column: Any) -> Coded:
     kind = str(column.type)
-    if not any(word in kind for word in ("string", "dictionary")):
+    is_whole = kind.startswith(("int", "uint")) and column.null_count > 0
+    if not is_whole and not any(word in kind for word in ("string", "dictionary")):
         return _of_array(name, np.asarray(column))
     coded = column if kind.startswith("dictionary") else column.dictionary_encode()
     if hasattr(coded, "unify_dictionaries"):
@@ -184,6 +191,11 @@ def _of_arrow(name: str, column: Any) -> Coded:
 
 def _of_polars(name: str, series: Any) -> Coded:
     polars = sys.modules["polars"]
+    if series.dtype.is_integer() and series.null_count():
+        codes = np.full(len(series), -1, dtype=np.intp)
+        there = ~series.is_null().to_numpy()
+        found, codes[there] = np.unique(series.drop_nulls().to_numpy(), return_inverse=True)
+        return _tidy(name, codes, found.tolist())
     if series.dtype.is_numeric() or series.dtype == polars.Boolean:
         return _of_array(name, np.asarray(series))
     if series.dtype == polars.String:

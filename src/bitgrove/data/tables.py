@@ -36,6 +36,8 @@ _NO_NUMBERS = (
     "cat", "dict", "str", "utf", "enum", "date", "time", "duration", "complex", "binary",
     "period", "interval", "list",
 )  # fmt: skip
+# Of a data frame that is cheaper to copy as a whole than to take apart.
+_FEW_ROWS = 1000
 # Rows are numbered by int32 in the partition.
 MAX_ROWS = 2**31 - 1
 # The header of a model file holds the names of so many; 32 bits number all their bins.
@@ -114,7 +116,8 @@ def to_columns(
 
 def _is_ready(column: Any, names: list[str] | None) -> bool:
     """Columns of frames are converted one by one; those of arrays were, unless they hold text."""
-    return names is None and column.dtype in (np.float32, np.float64)
+    is_array = names is None or isinstance(column, np.ndarray)
+    return is_array and column.dtype in (np.float32, np.float64)
 
 
 def code_type(n_levels: int) -> type[np.float32] | type[np.float64]:
@@ -129,14 +132,16 @@ def _float_codes(coded: Coded) -> Column:
 
 def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> Sequence[Any]:
     """The columns as they are in frames, as numbers in arrays. With categories, arrays of objects
-    are left as they are: each column is read on its own."""
+    and of large integers, which float64 may merge, are left as they are: each column is read on
+    its own."""
     if is_on_gpu(X):
         table = device_table(X)
         return [table[:, feature] for feature in range(table.shape[1])]
     if names is not None:
         return sparse_series(_frame_columns(X, names))
     table = X if is_sparse(X) else as_array("X", X)
-    if has_categories and table.dtype.kind in "OUT" and table.ndim == 2:
+    is_wide = table.dtype in (np.int64, np.uint64)
+    if has_categories and (is_wide or table.dtype.kind in "OUT") and table.ndim == 2:
         return [table[:, feature] for feature in range(table.shape[1])]
     return _array_columns(table)
 
@@ -179,15 +184,39 @@ def _checked_array(table: Any) -> Any:
 def _frame_columns(X: Any, names: list[str]) -> list[Any]:
     refuse_twice(names)
     if hasattr(X, "iloc"):
-        return [X.iloc[:, i] for i in range(len(names))]
+        return _pandas_columns(X)
     if hasattr(X, "column_names"):  # Arrow
         return [X.column(i) for i in range(len(names))]
     return [X[name] for name in names]
 
 
+def _pandas_columns(X: Any) -> list[Any]:
+    """Its columns, as those of arrays where pandas has one of them or a copy costs next to nothing:
+    to make a Series takes as long as to copy thousands of numbers."""
+    alike: dict[Any, list[int]] = {}
+    for f, kind in enumerate(X.dtypes):
+        if isinstance(kind, np.dtype) and kind.kind in "biuf":
+            alike.setdefault(kind, []).append(f)
+    columns: dict[int, Any] = {}
+    for at in alike.values() if len(X) <= _FEW_ROWS or _is_one_array(X) else ():
+        table = (X if len(at) == X.shape[1] else X.iloc[:, at]).to_numpy()
+        columns.update(zip(at, table.T, strict=True))
+    return [columns[f] if f in columns else X.iloc[:, f] for f in range(X.shape[1])]
+
+
+def _is_one_array(X: Any) -> bool:
+    """Whether all columns lie in one array: then a row of it is a view."""
+    row = X.iloc[:1]
+    first = row.iloc[:, 0].to_numpy() if row.shape[1] else None
+    return isinstance(first, np.ndarray) and np.may_share_memory(row.to_numpy(), first)
+
+
 def _numeric(name: str, series: Any) -> Column:
     """One column of a data frame as float32 or float64, nulls as NaN."""
-    kind = str(getattr(series, "dtype", None) or getattr(series, "type", ""))
+    dtype = getattr(series, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype in (np.float32, np.float64):
+        return np.require(np.asarray(series), requirements="A")
+    kind = str(dtype or getattr(series, "type", ""))
     if any(word in kind.lower() for word in _NO_NUMBERS):
         raise DataError(f"column {name!r} has type {kind}; numbers are needed (encode or drop it)")
     if hasattr(series, "isna"):  # pandas: nullable types know how to fill

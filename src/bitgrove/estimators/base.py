@@ -21,7 +21,7 @@ from bitgrove.callbacks import Callback
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import on_host
 from bitgrove.data.given_rows import Rows, either, pairs_of, same_rows, with_each
-from bitgrove.data.given_values import not_masked
+from bitgrove.data.given_values import as_stored, not_masked
 from bitgrove.errors import DataError, ParameterError, Problems, UnknownParameterError
 from bitgrove.estimators.fitted import Array, Fitted
 from bitgrove.estimators.signature import OF_ALL, docstring, main_names, make_init, table_of
@@ -256,7 +256,8 @@ class Estimator(Fitted):
         )
 
     def _target(self, y: Any) -> Array:
-        target = np.asarray(not_masked("y", y))
+        y = as_stored(not_masked("y", y))
+        target = np.asarray(y)
         several = self.takes_columns and target.ndim == 2 and target.shape[1] > 1
         return target if several else np.asarray(column_or_1d(y, warn=True))
 

@@ -311,7 +311,7 @@ def sparse_series(columns: Sequence[Any]) -> Sequence[Any]:
 
 def _has_implied_zeros(column: Any) -> bool:
     dtype = getattr(column, "dtype", None)
-    if not str(dtype).startswith("Sparse"):
+    if isinstance(dtype, np.dtype) or not str(dtype).startswith("Sparse"):
         return False
     is_number = getattr(dtype, "subtype", np.dtype(object)).kind in "biuf"
     return bool(is_number and dtype.fill_value == 0)  # type: ignore[union-attr]

@@ -15,6 +15,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.given_rows import Queries, Rows
+from bitgrove.data.given_values import as_stored
 from bitgrove.distributed.dask.data import Bundle, Facts, Part, naming_partition
 from bitgrove.errors import DataError
 
@@ -31,14 +32,14 @@ def facts_of(with_classes: bool, bundle: Bundle, position: int) -> Facts:
             return Facts(0, None, None, None)
         values, counts, weight = None, None, bundle.get("sample_weight")
         if with_classes:
-            target = column_or_1d(bundle["y"])
+            target = column_or_1d(as_stored(bundle["y"]))
             seen = target if weight is None else target[column_or_1d(weight) > 0]
             values, counts = np.unique(seen, return_counts=True)
         return Facts(
             n_rows,
             values,
             counts,
-            np.unique(column_or_1d(bundle["qid"])) if "qid" in bundle else None,
+            np.unique(column_or_1d(as_stored(bundle["qid"]))) if "qid" in bundle else None,
         )
 
 
@@ -74,7 +75,7 @@ def check_queries(parts: Sequence[Part]) -> None:
 
 def to_dataset(local: Any, names: list[str], bundle: Bundle) -> Dataset:
     """One partition, checked and encoded by the ordinary estimator, which knows the classes."""
-    target, weight = bundle["y"], bundle.get("sample_weight")
+    target, weight = as_stored(bundle["y"]), bundle.get("sample_weight")
     if weight is not None and np.ndim(getattr(local, "classes_", 0)) == 1:
         # Rows without weight count as absent; their label may be none of the classes.
         target = np.where(column_or_1d(weight) > 0, column_or_1d(target), local.classes_[0])

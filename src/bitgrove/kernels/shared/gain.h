@@ -51,7 +51,8 @@ BG_FN double split_gain(double left_grad, double left_hess, double right_grad, d
 BG_FN double leaf_output(double grad, double hess, const GainRules& rules) {
   const double g = soften(grad * rules.grad_scale, rules.reg_alpha);
   const double curvature = hess * rules.hess_scale + rules.reg_lambda;
-  return curvature > 0.0 ? -g / curvature : 0.0;
+  const bool is_known = curvature > 0.0;
+  return (is_known ? -g : 0.0) / (is_known ? curvature : 1.0);
 }
 
 // leaf_score of a leaf that says something else than it would like to.

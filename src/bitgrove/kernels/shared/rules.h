@@ -44,9 +44,11 @@ BG_FN double within(double x, double lower, double upper) {
 BG_FN double child_output(double grad, double hess, const SearchNode& parent,
                           const GainRules& rules, double path_smooth) {
   double output = leaf_output(grad, hess, rules);
+  // Read in any case: loads under a condition keep a search from going by vectors.
+  const double hess_per_row = parent.hess_per_row, said = parent.output;
   if (path_smooth > 0.0) {
-    const double weight = (hess / parent.hess_per_row) / path_smooth;
-    output = (output * weight) / (weight + 1.0) + parent.output / (weight + 1.0);
+    const double weight = (hess / hess_per_row) / path_smooth;
+    output = (output * weight) / (weight + 1.0) + said / (weight + 1.0);
   }
   return within(output, parent.lower, parent.upper);
 }
@@ -67,7 +69,7 @@ struct RuledGain {
     const double children = score_at(left_grad, left_hess, left, rules) +
                             score_at(right_grad, right_hess, right, rules);
     const double gain = contribution * (0.5 * (children - parent_score));
-    const bool is_wrong = (direction > 0 && left > right) || (direction < 0 && left < right);
+    const bool is_wrong = ((direction > 0) & (left > right)) | ((direction < 0) & (left < right));
     return is_wrong ? minus_infinity() : gain;
   }
   BG_FN RuledGain under(const GainRules& other) const {
