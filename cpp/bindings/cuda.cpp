@@ -286,7 +286,7 @@ void bind_parts(nb::module_& m) {
            })
       .def_rw("bin_offset", &DeviceMatrix::bin_offset)
       .def_rw("has_missing", &DeviceMatrix::has_missing)
-      .def_rw("categorical", &DeviceMatrix::categorical)
+      .def_rw("kinds", &DeviceMatrix::kinds)
       .def_rw("n_features", &DeviceMatrix::n_features)
       .def_rw("n_bins", &DeviceMatrix::n_bins);
   nb::class_<DeviceRules>(m, "DeviceRules")
