@@ -146,7 +146,7 @@ BG_FN Candidate best_bin(Sums& prefix, int n_bins, double add_grad, double add_h
   return best.gain > least ? best : Candidate{NO_GAIN, 0};
 }
 
-SplitInfo cut_split(double gain, LevelSums left, int feature, int bin, bool default_left) {
+BG_FN SplitInfo cut_split(double gain, LevelSums left, int feature, int bin, bool default_left) {
   return {gain,
           static_cast<int64_t>(left.grad),
           static_cast<int64_t>(left.hess),

@@ -5,8 +5,8 @@ in which gains become known. Each round replays best-first over the known gains,
 batch, the first nodes the replay took whose children are not known yet. When none are left, the
 replay is the exact leaf-wise tree (the choice of alpha changes the time, never the tree).
 
-The bookkeeping (nodes, the replay, which histogram is in which slot) is cpp/growth/frontier.cpp; the
-loop is TreeWork.grow in backends/base.py. The reference backend grows one leaf at a time instead.
+The bookkeeping (nodes, the replay, which histogram is in which slot) is cpp/growth/frontier.cpp;
+the loop is TreeWork.grow in backends/base.py. The reference backend grows one leaf at a time.
 
 Receives quantized gradients and a row list; returns a GrownTree (the splits taken, in order, and
 the row range of every leaf) and the TreeWork, which knows the rows of the leaves.
