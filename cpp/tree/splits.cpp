@@ -201,38 +201,33 @@ void search_feature(const SearchedNode& node, const SplitFeatures& features, int
       right.bin, default_left);
 }
 
-// The cuts of a DRAWN column that a node can use. Those that have no running sums leave too little.
-template <class Sums>
-BG_FN CutRange usable_cuts(const Sums& prefix, int n_summed, const SearchedNode& node,
-                           double missing) {
-  int n_low = 0, n_high = 0;
-  for (int b = 0; b < n_summed; ++b) {
-    const auto hess = static_cast<double>(prefix.hess_at(b));
-    n_low += is_too_low(hess, missing, node.min_hess);
-    n_high += is_too_high(hess, node.hess, node.min_hess);
-  }
-  return {n_low, n_summed - n_high};
-}
-
-// One drawn cut of a feature. Not inlined: see search_levels.
-template <class Sums, class Gain>
+// One drawn cut of a feature; sums are taken apart only where they are looked at. Not inlined: see
+// search_levels.
+template <class Gain>
 BG_NOINLINE void search_drawn(const SearchedNode& node, const SplitFeatures& features, int f,
                               const Gain& gain_of, SplitInfo& best) {
   const int64_t offset = features.bin_offset[f];
   const bool has_missing = features.has_missing[f];
-  const int n_values =
-      static_cast<int>(features.bin_offset[f + 1] - offset) - (has_missing ? 1 : 0);
+  const int n_values = static_cast<int>(features.bin_offset[f + 1] - offset) - has_missing;
   const LevelSums missing = has_missing ? read_bin(node, offset + n_values) : LevelSums{};
-  HalfPageOff<Sums> room;
-  Sums& prefix = room.from(node.bins(offset));
-  const int n_summed = running_sums(node, offset, n_values, prefix);
   CutRange cuts{0, has_missing ? n_values : n_values - 1};
-  if (features.kinds[f] == DRAWN)
-    cuts = usable_cuts(prefix, std::min(n_summed, cuts.last), node, missing.hess);
-  const int cut = drawn_cut(node.searched->key, f, cuts);
-  if (cut == NO_CUT || cut >= n_summed) return;
-  const LevelSums values{static_cast<double>(prefix.grad_at(cut)),
-                         static_cast<double>(prefix.hess_at(cut))};
+  int cut = NO_CUT;
+  LevelSums values{};
+  visit_bins(node, offset, [&](const auto* bins, auto layout) {
+    using Layout = decltype(layout);
+    using Sums = std::array<typename Layout::Sum, BINS_PER_FEATURE>;
+    HalfPageOff<Sums> room;
+    Sums& sums = room.from(bins);
+    // Cuts without a sum leave too little.
+    const int n_summed = scan<Layout>(bins, cuts.last, node.most_hess(), sums.data());
+    const auto hess = [&](int b) { return Layout::hess(sums[b]); };
+    if (features.kinds[f] == DRAWN) cuts = usable_cuts(hess, n_summed, node, missing.hess);
+    cut = drawn_cut(node.searched->key, f, cuts);
+    if (cut >= n_summed) cut = NO_CUT;
+    if (cut != NO_CUT)
+      values = {static_cast<double>(Layout::grad(sums[cut])), static_cast<double>(hess(cut))};
+  });
+  if (cut == NO_CUT) return;
   const auto consider = [&](LevelSums left, bool default_left) {
     if (left.hess < node.min_hess || node.hess - left.hess < node.min_hess) return;
     const double gain = level_gain(left, node, gain_of);
@@ -330,7 +325,7 @@ void search_all(const SearchedNode& node, const SplitFeatures& features,
     else if (features.kinds[f] == LEVELS)
       search_levels(node, features, f, gain.of_feature(f), best);
     else if (features.kinds[f] == DRAWN || gain.draws_all())
-      search_drawn<Sums>(node, features, f, gain.of_feature(f), best);
+      search_drawn(node, features, f, gain.of_feature(f), best);
     else
       search_feature<Sums>(node, features, f, gain.of_feature(f), best);
 }

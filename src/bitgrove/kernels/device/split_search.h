@@ -74,14 +74,14 @@ BG_FN typename Layout::Sum running_sums(typename Layout::Sum* sums, int last_bin
 template <class Layout>
 BG_FN CutRange usable_cuts(const typename Layout::Sum* sums, int n_cuts, double missing,
                            const SearchNode& node) {
+  const UsableHess usable = usable_hess(node.hess, missing, node.min_hess);
   const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
   int n_low = 0, n_high = 0;
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) {
     if (first + k >= n_cuts) continue;
-    const double hess = static_cast<double>(Layout::hess(sums[k]));
-    n_low += is_too_low(hess, missing, node.min_hess);
-    n_high += is_too_high(hess, node.hess, node.min_hess);
+    n_low += Layout::hess(sums[k]) < usable.least;
+    n_high += Layout::hess(sums[k]) > usable.most;
   }
   const int64_t both = warp_sum(static_cast<int64_t>(n_high) << 32 | n_low);
   return {static_cast<int>(both & 0xFFFFFFFF), n_cuts - static_cast<int>(both >> 32)};

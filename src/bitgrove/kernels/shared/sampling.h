@@ -30,14 +30,16 @@ BG_FN int drawn_cut(uint64_t node_key, int64_t feature, CutRange cuts) {
   return cuts.first + static_cast<int>(hash % static_cast<uint64_t>(cuts.last - cuts.first));
 }
 
-// Whether a cut with so much hessian in the bins up to it leaves too little on a side, wherever the
-// missing rows go: such are the first and the last ones of a feature, and a DRAWN column draws
-// among the others.
-BG_FN bool is_too_low(double hess, double missing, double min_hess) {
-  return hess + missing < min_hess;
-}
-BG_FN bool is_too_high(double hess, double node_hess, double min_hess) {
-  return node_hess - hess < min_hess;
+// A DRAWN column draws among the cuts that leave enough on both sides, wherever the missing rows
+// go: those with a hessian within these, of the values up to the cut.
+struct UsableHess {
+  int64_t least, most;
+};
+BG_FN UsableHess usable_hess(double node_hess, double missing, double min_hess) {
+  const auto all = static_cast<int64_t>(node_hess);
+  int64_t enough = min_hess <= node_hess ? static_cast<int64_t>(min_hess) : all + 1;
+  if (static_cast<double>(enough) < min_hess && enough <= all) ++enough;  // rounded up
+  return {enough - static_cast<int64_t>(missing), all - enough};
 }
 
 // Rows drawn without looking at gradients: those whose id has a hash below the limit. ids and
