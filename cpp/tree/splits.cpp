@@ -221,7 +221,7 @@ BG_NOINLINE void search_drawn(const SearchedNode& node, const SplitFeatures& fea
     // Cuts without a sum leave too little.
     const int n_summed = scan<Layout>(bins, cuts.last, node.most_hess(), sums.data());
     const auto hess = [&](int b) { return Layout::hess(sums[b]); };
-    if (features.kinds[f] == DRAWN) cuts = usable_cuts(hess, n_summed, node, missing.hess);
+    if (!gain_of.draws_all()) cuts = usable_cuts(hess, n_summed, node, missing.hess);
     cut = drawn_cut(node.searched->key, f, cuts);
     if (cut >= n_summed) cut = NO_CUT;
     if (cut != NO_CUT)

@@ -111,16 +111,17 @@ class FeatureGain(NamedTuple):
     def looked_at(self, left_hess: I64, missing_hess: int) -> range:
         """The cuts that are looked at, of all; left_hess: of the values up to each.
 
-        One drawn cut, or none, with extra_trees and of a drawn column. The latter draws among those
-        that leave both sides enough, wherever missing rows go.
+        With extra_trees one drawn of all; of a drawn column one of those that leave both sides
+        enough, wherever missing rows go.
         """
         cuts, least = range(len(left_hess)), self.node["min_hess"]
-        if self.is_drawn:
+        every = self.split_rules is not None and self.split_rules.extra_trees
+        if not (self.is_drawn or every):
+            return cuts
+        if not every:
             too_low = int(np.sum(left_hess + missing_hess < least))
             too_high = int(np.sum(self.node["hess"] - left_hess < least))
             cuts = cuts[too_low : len(cuts) - too_high]
-        elif self.split_rules is None or not self.split_rules.extra_trees:
-            return cuts
         number = np.array([_DRAWN_CUTS + self.feature], dtype=np.uint64)
         hashed = int(row_hash(int(self.node["key"]), number)[0])
         return cuts[hashed % len(cuts) :][:1] if cuts else cuts

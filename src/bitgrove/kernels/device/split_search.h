@@ -215,7 +215,7 @@ BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node,
     if (kind == LEVELS)
       return search_levels<Layout>(sums, n_all, has_missing, static_cast<int>(feature), node, gain,
                                    scratch.levels);
-    if (kind == DRAWN) looked_at = Cuts::ONE_USABLE;
+    if (kind == DRAWN && looked_at == Cuts::EVERY) looked_at = Cuts::ONE_USABLE;
   }
   return search_feature<Layout>(sums, n_all, has_missing, static_cast<int>(feature), looked_at,
                                 node, gain);
