@@ -30,9 +30,9 @@ BG_FN int drawn_cut(uint64_t node_key, int64_t feature, CutRange cuts) {
   return cuts.first + static_cast<int>(hash % static_cast<uint64_t>(cuts.last - cuts.first));
 }
 
-// A DRAWN column draws among the cuts that leave enough on both sides, wherever the missing rows go:
-// those with a hessian within these, of the values up to the cut. With extra_trees all columns draw
-// among all cuts.
+// A DRAWN column draws among the cuts that leave enough on both sides, wherever the missing rows
+// go: those with a hessian within these, of the values up to the cut. With extra_trees all columns
+// draw among all cuts.
 struct UsableHess {
   int64_t least, most;
 };
