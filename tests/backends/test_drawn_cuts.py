@@ -61,7 +61,7 @@ def test_cpu_equals_reference(
     mapper = drawn_mapper(n_values, has_missing, numbers=len(features) // 3)
     nodes = random_nodes(rng, mapper, 3, n_rows, top)
     keys = tuple(rng.integers(0, 2**63, size=3).tolist())
-    least = float(rng.choice([1, 1, 5, 20]))
+    least = float(rng.choice([1, 1, 2.5, 5, 20, 1e9]))
     search = DrawnSearch(mapper, nodes, random_rules(rng), least, keys=keys)
     for node, info in zip(nodes, search.check(), strict=True):
         if info["feature"] < 0:
