@@ -293,7 +293,7 @@ void bind_parts(nb::module_& m) {
   });
   bind_fields<DeviceMatrix, DeviceAddress>(matrix, {{"bin_offset", &DeviceMatrix::bin_offset},
                                                     {"has_missing", &DeviceMatrix::has_missing},
-                                                    {"categorical", &DeviceMatrix::categorical}});
+                                                    {"kinds", &DeviceMatrix::kinds}});
   bind_fields<DeviceMatrix, int64_t>(
       matrix, {{"n_features", &DeviceMatrix::n_features}, {"n_bins", &DeviceMatrix::n_bins}});
   nb::class_<DeviceRules> rules(m, "DeviceRules");

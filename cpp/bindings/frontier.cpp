@@ -14,13 +14,13 @@ namespace {
 
 void make_frontier(Frontier* self, int n_slots, int64_t num_leaves, int64_t max_depth,
                    double min_child_samples, double min_child_hess, const WidthLimits& widths,
-                   const TreeRules* rules, bool one_width) {
+                   uint64_t key, const TreeRules* rules, bool one_width) {
   require(n_slots >= 2 && num_leaves >= 2, "at least two slots and two leaves");
   std::optional<NodeRules> node_rules;
   if (rules) node_rules.emplace(*rules);
   new (self)
       Frontier(n_slots, one_width, {num_leaves, max_depth, min_child_samples, min_child_hess},
-               widths, std::move(node_rules));
+               widths, key, std::move(node_rules));
 }
 
 template <class T>
@@ -29,10 +29,9 @@ std::vector<T> values_of(const Vector<const T>& array) {
 }
 
 void make_rules(TreeRules* self, const GainRules& gain, double path_smooth,
-                double features_per_node, bool intermediate, uint64_t key,
-                const Vector<const int8_t>& direction, const Vector<const uint8_t>& allowed,
-                const Vector<const uint8_t>& has_missing, const Vector<const int64_t>& missing_bin,
-                const Matrix<const uint8_t>& groups) {
+                double features_per_node, bool intermediate, const Vector<const int8_t>& direction,
+                const Vector<const uint8_t>& allowed, const Vector<const uint8_t>& has_missing,
+                const Vector<const int64_t>& missing_bin, const Matrix<const uint8_t>& groups) {
   const size_t n_features = direction.shape(0);
   require(allowed.shape(0) == n_features && has_missing.shape(0) == n_features &&
               missing_bin.shape(0) == n_features && groups.shape(1) == n_features,
@@ -41,7 +40,6 @@ void make_rules(TreeRules* self, const GainRules& gain, double path_smooth,
                        path_smooth,
                        features_per_node,
                        intermediate,
-                       key,
                        values_of(direction),
                        values_of(allowed),
                        values_of(has_missing),
@@ -151,7 +149,7 @@ void init_frontier(nb::module_& m) {
   bind_width_limits(m);
   nb::class_<TreeRules>(m, "TreeRules", "The rules of one tree, as its nodes keep them.")
       .def("__init__", &make_rules, "gain"_a, "path_smooth"_a, "features_per_node"_a,
-           "intermediate"_a, "key"_a, "direction"_a, "allowed"_a, "has_missing"_a, "missing_bin"_a,
+           "intermediate"_a, "direction"_a, "allowed"_a, "has_missing"_a, "missing_bin"_a,
            "groups"_a);
   nb::class_<SearchPlan>(m, "SearchPlan", "What to build, to subtract then, and to search.")
       .def_prop_ro("builds", [](const SearchPlan& plan) { return to_records(plan.builds); })
@@ -162,8 +160,8 @@ void init_frontier(nb::module_& m) {
                    "Of each node's features; None: as the tree's.");
   nb::class_<Frontier>(m, "Frontier", "The bookkeeping of one growing tree.")
       .def("__init__", &make_frontier, "n_slots"_a, "num_leaves"_a, "max_depth"_a,
-           "min_child_samples"_a, "min_child_hess"_a, "widths"_a, "rules"_a.none() = nb::none(),
-           "one_width"_a = false)
+           "min_child_samples"_a, "min_child_hess"_a, "widths"_a, "key"_a = 0,
+           "rules"_a.none() = nb::none(), "one_width"_a = false)
       .def("start", &start, "grad"_a, "hess"_a, "all_rows"_a, "local_rows"_a,
            "Tells it the root's sums and its (active, zero) rows, on all ranks and on this one.")
       .def("next_batch", &next_batch, "alpha"_a, "missing_bin"_a,

@@ -25,7 +25,7 @@ struct BoundPool {
   Vector<const uint8_t> tiles;
   Matrix<const uint8_t> columns;
   Vector<const int64_t> bin_offset;
-  Vector<const uint8_t> has_missing, categorical;
+  Vector<const uint8_t> has_missing, kinds;
   Vector<const int32_t> column_of;
   nb::object sparse;
   Matrix<uint8_t> marks;
@@ -80,14 +80,14 @@ void check_columns(const BoundPool& pool) {
 void make_pool(BoundPool* self, const Matrix<uint8_t>& storage, nb::object layout,
                const Vector<const uint8_t>& tiles, const Matrix<const uint8_t>& columns,
                const Vector<const int64_t>& bin_offset, const Vector<const uint8_t>& has_missing,
-               const Vector<const uint8_t>& categorical, const Vector<const int32_t>& column_of,
+               const Vector<const uint8_t>& kinds, const Vector<const int32_t>& column_of,
                nb::object sparse, const Matrix<uint8_t>& marks, int n_threads) {
   const auto& tiles_of = nb::cast<const TileLayout&>(layout);
   const size_t n_features = has_missing.shape(0);
-  require(bin_offset.shape(0) == n_features + 1 && categorical.shape(0) == n_features &&
+  require(bin_offset.shape(0) == n_features + 1 && kinds.shape(0) == n_features &&
               column_of.shape(0) == n_features,
           "feature arrays differ in length");
-  BoundPool pool{storage,   std::move(layout), tiles, columns, bin_offset, has_missing, categorical,
+  BoundPool pool{storage,   std::move(layout), tiles, columns, bin_offset, has_missing, kinds,
                  column_of, std::move(sparse), marks, {}};
   check_columns(pool);
   pool.strips = std::make_shared<Strips>(tiles_of, bin_offset.data(), static_cast<int>(n_features),
@@ -122,7 +122,7 @@ SplitFeatures make_features(const BoundPool& pool, const TreeArrays& a) {
           pool.has_missing.data(),
           a.allowed.data(),
           0,
-          pool.categorical.data(),
+          pool.kinds.data(),
           n,
           0,
           n,
@@ -242,8 +242,7 @@ void init_tree(nb::module_& m) {
           "direction"_a, "contribution"_a, "path_smooth"_a, "extra_trees"_a);
   nb::class_<BoundPool>(m, "CpuPool", "Slots for histograms, and the bins they are made of.")
       .def("__init__", &make_pool, "storage"_a, "layout"_a, "tiles"_a, "columns"_a, "bin_offset"_a,
-           "has_missing"_a, "categorical"_a, "column_of"_a, "sparse"_a.none(), "marks"_a,
-           "n_threads"_a);
+           "has_missing"_a, "kinds"_a, "column_of"_a, "sparse"_a.none(), "marks"_a, "n_threads"_a);
   nb::class_<BoundTree>(m, "CpuTree", "One tree on the CPU: the verbs on its arrays.")
       .def("__init__", &make_tree, "pool"_a, "rows"_a, "scratch"_a, "packed_rows"_a, "allowed"_a,
            "rules"_a, "split_rules"_a.none(), "packed"_a, "n_threads"_a, "simd"_a)

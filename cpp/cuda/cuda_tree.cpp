@@ -186,7 +186,7 @@ void CudaTree::launch_search(const Plan& plan, const Searched& searched, int64_t
   const auto launch = [&](const auto&... more) {
     stream.launch(kernels.find, {searched.n_nodes * n_blocks}, pool, slot_size(), plan,
                   searched.nodes_at, matrix.bin_offset, matrix.has_missing, allowed,
-                  searched.allowed_stride, searched.allowed_at, matrix.categorical, first, last,
+                  searched.allowed_stride, searched.allowed_at, matrix.kinds, first, last,
                   rules.grad_scale, rules.hess_scale, rules.reg_lambda, rules.reg_alpha,
                   rules.min_gain, rules.cat_smooth, rules.cat_l2, rules.min_data_per_group,
                   rules.max_cat_threshold, rules.max_cat_to_onehot, n_blocks, buffers.found,

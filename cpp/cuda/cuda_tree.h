@@ -24,7 +24,7 @@ struct TreeKernels {
 // Bins of the training rows.
 struct DeviceMatrix {
   PlacedBins bins{};
-  DeviceAddress bin_offset = 0, has_missing = 0, categorical = 0;
+  DeviceAddress bin_offset = 0, has_missing = 0, kinds = 0;
   int64_t n_features = 0, n_bins = 0;
 };
 

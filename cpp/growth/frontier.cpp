@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "sampling.h"
+
 namespace bitgrove {
 namespace {
 
@@ -43,20 +45,22 @@ double GrowthRules::least_hess(int64_t n_rows, int64_t hess) const {
   return std::max(std::ceil(std::max(by_samples, min_child_hess)), 1.0);
 }
 
-Frontier::Frontier(int n_slots, bool one_width, GrowthRules rules, WidthLimits widths,
+Frontier::Frontier(int n_slots, bool one_width, GrowthRules rules, WidthLimits widths, uint64_t key,
                    std::optional<NodeRules> node_rules)
     : rules_(rules),
       widths_(widths),
       n_slots_(n_slots),
       one_width_(one_width),
+      key_(key),
       node_rules_(std::move(node_rules)) {
   nodes_.reserve(4 * rules.num_leaves);
   for (int slot = n_slots - 1; slot >= 0; --slot) free_.push_back(slot);
 }
 
 int Frontier::add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
-                        int64_t hess) {
-  FrontierNode node{begin, local, all,      depth,   grad, hess, widths_.total_width(all.active),
+                        int64_t hess, uint64_t key) {
+  FrontierNode node{begin, local, all,      depth,
+                    grad,  hess,  key,      widths_.total_width(all.active),
                     -1,    -1,    NO_SPLIT, INFINITY};
   nodes_.push_back(node);
   return static_cast<int>(nodes_.size()) - 1;
@@ -65,7 +69,7 @@ int Frontier::add_child(int64_t begin, RowCounts local, RowCounts all, int64_t d
 void Frontier::start(int64_t grad, int64_t hess, RowCounts all, RowCounts local) {
   pairs_.clear();
   next_pair_ = 0;
-  add_child(0, local, all, 0, grad, hess);
+  add_child(0, local, all, 0, grad, hess, key_);
   if (node_rules_) node_rules_->start({grad, hess, all.both()});
   if (searchable(nodes_[0])) pairs_.push_back({-1, 0, -1});
 }
@@ -193,10 +197,11 @@ void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
     const FrontierNode node = nodes_[batch_[i]];
     const SplitInfo& split = node.split;
     const int64_t middle = node.begin + local_left[i].both(), depth = node.depth + 1;
-    const int left =
-        add_child(node.begin, local_left[i], all_left[i], depth, split.left_grad, split.left_hess);
-    const int right = add_child(middle, node.local - local_left[i], node.all - all_left[i], depth,
-                                node.grad - split.left_grad, node.hess - split.left_hess);
+    const int left = add_child(node.begin, local_left[i], all_left[i], depth, split.left_grad,
+                               split.left_hess, child_key(node.key, 0));
+    const int right =
+        add_child(middle, node.local - local_left[i], node.all - all_left[i], depth,
+                  node.grad - split.left_grad, node.hess - split.left_hess, child_key(node.key, 1));
     nodes_[batch_[i]].first_child = left;
     nodes_[left].least_gain = nodes_[right].least_gain = node.least_gain;
     const auto sums = [&](int id) {
@@ -265,7 +270,7 @@ void Frontier::plan_search(int node, int sibling, SearchPlan& plan) {
   plan.nodes.push_back({n.slot, n.width, sibling, 0, static_cast<double>(n.grad), hess,
                         rules_.least_hess(n.all.both(), n.hess),
                         hess / static_cast<double>(std::max<int64_t>(n.all.both(), 1)), 0.0, 0.0,
-                        0.0, 0});
+                        0.0, n.key});
   if (node_rules_) node_rules_->describe(node, plan.nodes.back(), plan.allowed);
 }
 

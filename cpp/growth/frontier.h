@@ -44,6 +44,7 @@ struct FrontierNode {
   RowCounts local;  // this rank's rows
   RowCounts all;    // all ranks' rows
   int64_t depth, grad, hess;
+  uint64_t key;  // of what is drawn
   int width;
   int slot = -1;
   int first_child = -1;  // the right child follows the left one
@@ -68,8 +69,9 @@ struct SearchPlan {
 
 class Frontier {
  public:
-  // one_width: sums stay as wide as their parent's. node_rules: for a training that has some.
-  Frontier(int n_slots, bool one_width, GrowthRules rules, WidthLimits widths,
+  // one_width: sums stay as wide as their parent's. key: of what is drawn for the root.
+  // node_rules: for a training that has some.
+  Frontier(int n_slots, bool one_width, GrowthRules rules, WidthLimits widths, uint64_t key,
            std::optional<NodeRules> node_rules);
 
   void start(int64_t grad, int64_t hess, RowCounts all, RowCounts local);
@@ -108,7 +110,7 @@ class Frontier {
   int find_last_split() const;
   bool searchable(const FrontierNode& node) const;
   int add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
-                int64_t hess);
+                int64_t hess, uint64_t key);
   void make_room(size_t n_needed, const Pair* first, const Pair* last);
   size_t slots_needed(const Pair* first, const Pair* last) const;
   void plan_pair(const Pair& pair, SearchPlan& plan);
@@ -123,6 +125,7 @@ class Frontier {
   WidthLimits widths_;
   int n_slots_;
   bool one_width_;
+  uint64_t key_;
   std::optional<NodeRules> node_rules_;
   std::vector<FrontierNode> nodes_;
   std::vector<int> free_, batch_, taken_, pending_, searched_, temporary_;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "rounding.h"
+
 namespace bitgrove {
 namespace {
 
@@ -39,7 +41,7 @@ bool NodeRules::moves_bounds() const { return rules_.intermediate && is_monotone
 void NodeRules::start(NodeSums root) {
   const double output =
       leaf_output(static_cast<double>(root.grad), static_cast<double>(root.hess), rules_.gain);
-  nodes_.push_back({root, UNBOUNDED, output, rules_.key, {}, {}, {}, {}});
+  nodes_.push_back({root, UNBOUNDED, output, {}, {}, {}, {}});
 }
 
 SearchNode NodeRules::as_parent(const Node& node) const {
@@ -49,7 +51,6 @@ SearchNode NodeRules::as_parent(const Node& node) const {
   parent.lower = node.bounds.lower;
   parent.upper = node.bounds.upper;
   parent.output = node.output;
-  parent.key = node.key;
   return parent;
 }
 
@@ -64,7 +65,6 @@ std::vector<int> NodeRules::divide(int node, const SplitInfo& split, int first_c
     child.output = child_output(static_cast<double>(children[side].grad),
                                 static_cast<double>(children[side].hess), parent, rules_.gain,
                                 rules_.path_smooth);
-    child.key = row_hash(parent.key, DRAWN_CHILDREN + static_cast<uint64_t>(side));
     child.path = nodes_[node].path;
     if (std::find(child.path.begin(), child.path.end(), split.feature) == child.path.end())
       child.path.push_back(split.feature);
@@ -173,7 +173,7 @@ Bounds NodeRules::leaf_bounds(int id) const {
 
 // Those of the groups that hold all features above the node, then a part of them: the smallest
 // hashes.
-std::vector<uint8_t> NodeRules::features_of(const Node& node) const {
+std::vector<uint8_t> NodeRules::features_of(const Node& node, uint64_t key) const {
   const size_t n_features = rules_.allowed.size();
   std::vector<uint8_t> allowed = rules_.allowed;
   if (!rules_.groups.empty()) {
@@ -188,7 +188,7 @@ std::vector<uint8_t> NodeRules::features_of(const Node& node) const {
   if (rules_.features_per_node >= 1.0) return allowed;
   std::vector<std::pair<uint64_t, size_t>> hashes;
   for (size_t f = 0; f < n_features; ++f)
-    if (allowed[f]) hashes.emplace_back(row_hash(node.key, f), f);
+    if (allowed[f]) hashes.emplace_back(row_hash(key, f), f);
   const double part = rules_.features_per_node * static_cast<double>(hashes.size());
   const auto n_kept = std::max<size_t>(1, static_cast<size_t>(std::floor(part + 0.5)));
   if (hashes.size() <= n_kept) return allowed;
@@ -202,9 +202,8 @@ void NodeRules::describe(int id, SearchNode& searched, std::vector<uint8_t>& all
   searched.lower = node.bounds.lower;
   searched.upper = node.bounds.upper;
   searched.output = node.output;
-  searched.key = node.key;
   if (rules_.groups.empty() && rules_.features_per_node >= 1.0) return;
-  const std::vector<uint8_t> mine = features_of(node);
+  const std::vector<uint8_t> mine = features_of(node, searched.key);
   allowed.insert(allowed.end(), mine.begin(), mine.end());
 }
 

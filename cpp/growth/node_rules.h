@@ -21,7 +21,6 @@ struct TreeRules {
   GainRules gain;
   double path_smooth, features_per_node;  // the part of the features a node may look at
   bool intermediate;
-  uint64_t key;  // of what is drawn
   std::vector<int8_t> direction;
   std::vector<uint8_t> allowed, has_missing;
   std::vector<int64_t> missing_bin;
@@ -47,7 +46,8 @@ class NodeRules {
   // The children are nodes first_child and first_child + 1. Returns leaves whose bounds moved.
   std::vector<int> divide(int node, const SplitInfo& split, int first_child,
                           const std::array<NodeSums, 2>& children);
-  // Completes what a search is told of a node, and adds its row of allowed features, if it has one.
+  // Completes what a search is told of a node, and adds its row of allowed features, if it has one:
+  // drawn by the key that is there.
   void describe(int node, SearchNode& searched, std::vector<uint8_t>& allowed) const;
   // What the value of a leaf must keep to, wherever it comes from.
   Bounds leaf_bounds(int node) const;
@@ -66,7 +66,6 @@ class NodeRules {
     NodeSums sums;
     Bounds bounds;
     double output;
-    uint64_t key;
     std::vector<int> path;  // features of the splits above, each once
     std::vector<Side> box;  // for intermediate bounds, as the rest
     std::vector<Neighbour> above, below;
@@ -79,7 +78,7 @@ class NodeRules {
   std::vector<int> meet_neighbours(int parent, const SplitInfo& split, int first_child,
                                    const std::array<NodeSums, 2>& children);
   Bounds bounds_by_neighbours(const Node& node) const;
-  std::vector<uint8_t> features_of(const Node& node) const;
+  std::vector<uint8_t> features_of(const Node& node, uint64_t key) const;
 
   TreeRules rules_;
   bool is_monotone_;

@@ -1,8 +1,10 @@
 // A node of which the best split is looked for, and the bins of its features as they are read from
 // a slot, of any layout: one by one, and running sums, of 32-bit sums four at a time in the
-// compiler's vector types.
+// compiler's vector types; and which cuts leave enough on both sides.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +17,7 @@
 #include "layouts.h"
 #include "levels.h"
 #include "plans.h"
+#include "sampling.h"
 
 namespace bitgrove {
 
@@ -236,6 +239,28 @@ BG_FN LevelSums read_bin(const SearchedNode& node, int64_t bin) {
   LevelSums sums;
   read_bins(node, bin, 1, &sums);
   return sums;
+}
+
+// The first bin of n that `holds`, or n; it holds of all behind that one, too. Without branches:
+// where the first one is, no processor can foresee.
+template <class Holds>
+BG_FN int first_bin(int n, const Holds& holds) {
+  int first = 0;
+  for (auto step = static_cast<int>(std::bit_floor(static_cast<unsigned>(n))); step > 0;
+       step /= 2) {
+    const int next = first + step;
+    const bool is_before = !holds(std::min(next, n) - 1);
+    first = (next <= n) & is_before ? next : first;
+  }
+  return first;
+}
+
+// The cuts of a DRAWN column that a node can use, of the first n; hess(b): of the values up to b.
+template <class Hess>
+BG_FN CutRange usable_cuts(const Hess& hess, int n, const SearchedNode& node, double missing) {
+  const UsableHess usable = usable_hess(node.hess, missing, node.min_hess);
+  return {first_bin(n, [&](int b) { return hess(b) >= usable.least; }),
+          first_bin(n, [&](int b) { return hess(b) > usable.most; })};
 }
 
 }  // namespace bitgrove

@@ -14,6 +14,7 @@
 #include "common/parallel.h"
 #include "levels.h"
 #include "rules.h"
+#include "sampling.h"
 #include "tree/scan.h"
 
 namespace bitgrove {
@@ -42,23 +43,17 @@ BG_FN double largest(const double* gains, int n) {
 }
 
 // The best bin, if its gain is above `least`, when (add_grad, add_hess), the missing rows, go left
-// too. Of equals the first one; only `drawn`, unless that is EVERY_CUT.
+// too. Of equals the first one.
 template <class Gain>
 BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, double add_hess,
-                         const SearchedNode& node, const Gain& gain_of, int drawn, double least) {
+                         const SearchedNode& node, const Gain& gain_of, double least) {
   alignas(64) double gains[BINS_PER_FEATURE + LANES];
-  const bool is_drawn = drawn != EVERY_CUT;
-  const int first = is_drawn ? drawn : 0, last = is_drawn ? std::min(drawn + 1, n_bins) : n_bins;
-  for (int b = first; b < last; ++b) {
+  for (int b = 0; b < n_bins; ++b) {
     const double gl = prefix.grad_at(b) + add_grad, hl = prefix.hess_at(b) + add_hess;
     const double gr = node.grad - gl, hr = node.hess - hl;
     const bool allowed = (hl >= node.min_hess) & (hr >= node.min_hess);
     const double gain = gain_of(gl, hl, gr, hr);
     gains[b] = allowed ? gain : NO_GAIN;
-  }
-  if (is_drawn) {
-    const double gain = drawn < n_bins ? gains[drawn] : NO_GAIN;
-    return gain > least ? Candidate{gain, drawn} : Candidate{NO_GAIN, 0};
   }
   for (int lane = 0; lane < LANES; ++lane) gains[n_bins + lane] = NO_GAIN;
   const double top = largest(gains, n_bins);
@@ -130,7 +125,7 @@ BG_FN Estimates estimate_gains(Sums& prefix, int n_bins, int32_t add_grad, int32
 template <class Sums>
   requires requires(Sums sums) { sums.gain; }
 BG_FN Candidate best_bin(Sums& prefix, int n_bins, double add_grad, double add_hess,
-                         const SearchedNode& node, const PlainGain& gain_of, int, double least) {
+                         const SearchedNode& node, const PlainGain& gain_of, double least) {
   const Estimates estimates = estimate_gains(prefix, n_bins, static_cast<int32_t>(add_grad),
                                              static_cast<int32_t>(add_hess), node);
   const double top = estimates.top;
@@ -151,6 +146,17 @@ BG_FN Candidate best_bin(Sums& prefix, int n_bins, double add_grad, double add_h
   return best.gain > least ? best : Candidate{NO_GAIN, 0};
 }
 
+BG_FN SplitInfo cut_split(double gain, LevelSums left, int feature, int bin, bool default_left) {
+  return {gain,
+          static_cast<int64_t>(left.grad),
+          static_cast<int64_t>(left.hess),
+          feature,
+          bin,
+          default_left,
+          0,
+          {}};
+}
+
 // The only cut of a feature of two bins, such as one of zeros and ones.
 template <class Gain>
 BG_FN void search_cut(const SearchedNode& node, const LevelSums& left, int f, const Gain& gain_of,
@@ -159,8 +165,7 @@ BG_FN void search_cut(const SearchedNode& node, const LevelSums& left, int f, co
   const double gr = node.grad - gl, hr = node.hess - hl;
   if (hl < node.min_hess || hr < node.min_hess) return;
   const double gain = gain_of(gl, hl, gr, hr);
-  if (gain > best.gain)
-    best = {gain, static_cast<int64_t>(gl), static_cast<int64_t>(hl), f, 0, true, 0, {}};
+  if (gain > best.gain) best = cut_split(gain, left, f, 0, true);
 }
 
 template <class Sums, class Gain>
@@ -175,15 +180,14 @@ void search_feature(const SearchedNode& node, const SplitFeatures& features, int
   Sums& prefix = room.from(node.bins(offset));
   const int n_summed = running_sums(node, offset, n_values, prefix);
   // With missing rows the last cut is values against missing; without, it is no split.
-  const int n_cuts = has_missing ? n_values : n_values - 1, drawn = gain.drawn_cut(f, n_cuts);
-  Candidate right =
-      best_bin(prefix, std::min(n_cuts, n_summed), 0.0, 0.0, node, gain, drawn, best.gain);
+  const int n_cuts = has_missing ? n_values : n_values - 1;
+  Candidate right = best_bin(prefix, std::min(n_cuts, n_summed), 0.0, 0.0, node, gain, best.gain);
   bool default_left = !has_missing;
   LevelSums missing{};
   if (has_missing) {
     missing = read_bin(node, offset + n_values);
     const Candidate left = best_bin(prefix, std::min(n_values - 1, n_summed), missing.grad,
-                                    missing.hess, node, gain, drawn, best.gain);
+                                    missing.hess, node, gain, best.gain);
     if (left.gain > right.gain || (left.gain == right.gain && left.bin <= right.bin)) {
       right = left;
       default_left = true;
@@ -191,14 +195,47 @@ void search_feature(const SearchedNode& node, const SplitFeatures& features, int
   }
   if (!(right.gain > best.gain)) return;
   if (!default_left) missing = {};
-  best = {right.gain,
-          static_cast<int64_t>(prefix.grad_at(right.bin) + missing.grad),
-          static_cast<int64_t>(prefix.hess_at(right.bin) + missing.hess),
-          f,
-          right.bin,
-          default_left,
-          0,
-          {}};
+  best = cut_split(
+      right.gain,
+      {prefix.grad_at(right.bin) + missing.grad, prefix.hess_at(right.bin) + missing.hess}, f,
+      right.bin, default_left);
+}
+
+// One drawn cut of a feature; sums are taken apart only where they are looked at. Not inlined: see
+// search_levels.
+template <class Gain>
+BG_NOINLINE void search_drawn(const SearchedNode& node, const SplitFeatures& features, int f,
+                              const Gain& gain_of, SplitInfo& best) {
+  const int64_t offset = features.bin_offset[f];
+  const bool has_missing = features.has_missing[f];
+  const int n_values = static_cast<int>(features.bin_offset[f + 1] - offset) - has_missing;
+  const LevelSums missing = has_missing ? read_bin(node, offset + n_values) : LevelSums{};
+  CutRange cuts{0, has_missing ? n_values : n_values - 1};
+  int cut = NO_CUT;
+  LevelSums values{};
+  visit_bins(node, offset, [&](const auto* bins, auto layout) {
+    using Layout = decltype(layout);
+    using Sums = std::array<typename Layout::Sum, BINS_PER_FEATURE>;
+    HalfPageOff<Sums> room;
+    Sums& sums = room.from(bins);
+    // Cuts without a sum leave too little.
+    const int n_summed = scan<Layout>(bins, cuts.last, node.most_hess(), sums.data());
+    const auto hess = [&](int b) { return Layout::hess(sums[b]); };
+    if (!gain_of.draws_all()) cuts = usable_cuts(hess, n_summed, node, missing.hess);
+    cut = drawn_cut(node.searched->key, f, cuts);
+    if (cut >= n_summed) cut = NO_CUT;
+    if (cut != NO_CUT)
+      values = {static_cast<double>(Layout::grad(sums[cut])), static_cast<double>(hess(cut))};
+  });
+  if (cut == NO_CUT) return;
+  const auto consider = [&](LevelSums left, bool default_left) {
+    if (left.hess < node.min_hess || node.hess - left.hess < node.min_hess) return;
+    const double gain = level_gain(left, node, gain_of);
+    if (gain > best.gain) best = cut_split(gain, left, f, cut, default_left);
+  };
+  if (has_missing && cut < n_values - 1)
+    consider({values.grad + missing.grad, values.hess + missing.hess}, true);
+  consider(values, !has_missing);
 }
 
 // The levels of a category, sorted by the step they ask for.
@@ -283,11 +320,13 @@ template <class Sums, class Gain>
 void search_all(const SearchedNode& node, const SplitFeatures& features,
                 std::span<const int> listed, const Gain& gain, SplitInfo& best) {
   for (const int f : listed)
-    if (is_too_rare(node, features, f))
+    if (is_too_rare(node, features, f) || !node.allowed[f])
       continue;
-    else if (node.allowed[f] && features.categorical[f])
+    else if (features.kinds[f] == LEVELS)
       search_levels(node, features, f, gain.of_feature(f), best);
-    else if (node.allowed[f])
+    else if (features.kinds[f] == DRAWN || gain.draws_all())
+      search_drawn(node, features, f, gain.of_feature(f), best);
+    else
       search_feature<Sums>(node, features, f, gain.of_feature(f), best);
 }
 

@@ -21,7 +21,7 @@ struct SplitFeatures {
   const uint8_t* has_missing;
   const uint8_t* allowed;
   int64_t allowed_stride;
-  const uint8_t* categorical;  // 1: bins are levels, without an order
+  const uint8_t* kinds;  // NUMBERS, LEVELS or DRAWN
   int n_features, first, last;
   const int64_t* implied;  // of each feature in lists its implied bin, else -1; null: none is
 };

@@ -158,7 +158,7 @@ def core_tree(
         "columns": matrix.columns,
         "bin_offset": matrix.mapper.bin_offset,
         "has_missing": matrix.mapper.has_missing,
-        "categorical": matrix.mapper.categorical,
+        "kinds": matrix.mapper.kinds,
         "column_of": matrix.column_of,
         "sparse": matrix.lists,
         "marks": np.full((0, 0), _core.NO_MARK, dtype=np.uint8),

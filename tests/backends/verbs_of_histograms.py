@@ -230,6 +230,24 @@ class FindVerbs:
             assert found.tobytes() == twin.oracle.find(nodes, features).tobytes()
         assert (twin.work.find(nodes, (0, 19))["bin"] == SUBSET).any()
 
+    @pytest.mark.parametrize("width", [32, 64])
+    @pytest.mark.parametrize("top", [1, 30, 10**6])
+    def test_drawn_cuts(self, backend: Any, top: int, width: int) -> None:
+        """Columns of all kinds; other keys draw other cuts."""
+        rng, every = np.random.default_rng(top), (0, len(FEATURES))
+        twin, nodes = self.prepare(
+            backend, rng, top, width, PLAIN, categories=range(0, 19, 4), drawn=range(1, 19, 2)
+        )
+        nodes["hess_per_row"] = nodes["hess"] / 50
+        seen = set()
+        for _ in range(3):
+            nodes["key"] = rng.integers(0, 2**64, size=len(nodes), dtype=np.uint64)
+            for features in (every, (1, 2), (3, 11), (17, 18)):
+                found = twin.work.find(nodes, features)
+                assert found.tobytes() == twin.oracle.find(nodes, features).tobytes()
+            seen.add(b"".join(twin.work.find(nodes, (f, f + 1)).tobytes() for f in range(1, 19, 2)))
+        assert len(seen) == 3
+
     def test_another_pool_and_other_features(self, backend: Any) -> None:
         """Exchanges search sums that they made themselves, and the tree goes on as before."""
         rng = np.random.default_rng(12)
@@ -258,8 +276,9 @@ class FindVerbs:
         ruled = SplitRules(direction, rng.choice([1.0, 0.5], size=n), 3.0, extra_trees)
         rules = REGULARISED._replace(cat_smooth=2.0, cat_l2=1.0, max_cat_to_onehot=4.0)
         twin, nodes = self.prepare(
-            backend, rng, top, width, rules, categories=range(0, n, 4), split_rules=ruled
-        )
+            backend, rng, top, width, rules, categories=range(0, n, 4), split_rules=ruled,
+            drawn=range(1, n, 4),
+        )  # fmt: skip
         nodes["hess_per_row"], nodes["output"] = nodes["hess"] / 50, rng.normal(size=len(nodes))
         nodes["key"] = rng.integers(0, 2**63, size=len(nodes))
         for side, sign in (("lower", -1.0), ("upper", 1.0)):
@@ -290,10 +309,12 @@ class FindVerbs:
         allowed: NDArray[np.uint8] | None = None,
         categories: Sequence[int] = (),
         split_rules: SplitRules | None = None,
+        drawn: Sequence[int] = (),
     ) -> tuple[Twin, Records]:
         """Sums written into a pool, and the nodes to search there."""
         mapper = mapper_of(FEATURES, (np.arange(len(FEATURES)) % 3 != 0).tolist())
-        mapper = replace(mapper, category_features=frozenset(categories))
+        kinds = {"category_features": frozenset(categories), "drawn_features": frozenset(drawn)}
+        mapper = replace(mapper, **kinds)
         table = Table(mapper, [np.zeros(10)] * len(FEATURES))
         if allowed is None:
             allowed = (rng.random(len(FEATURES)) < 0.9).astype(np.uint8)

@@ -109,7 +109,7 @@ def _core_pool(matrix: CpuMatrix, storage: NDArray[np.uint8]) -> _core.CpuPool:
         columns=matrix.columns,
         bin_offset=mapper.bin_offset,
         has_missing=mapper.has_missing,
-        categorical=mapper.categorical,
+        kinds=mapper.kinds,
         column_of=matrix.column_of,
         sparse=matrix.lists,
         marks=np.full((n_marks, matrix.columns.shape[1]), _core.NO_MARK, dtype=np.uint8),

@@ -58,13 +58,12 @@ class ColumnRules(NamedTuple):
         """Whether nodes have features of their own."""
         return len(self.groups) > 0 or self.features_per_node < 1.0
 
-    def of_tree(self, gain: GainRules, key: int, allowed: U8, mapper: BinMapper) -> TreeRules:
+    def of_tree(self, gain: GainRules, allowed: U8, mapper: BinMapper) -> TreeRules:
         return TreeRules(
             gain,
             self.path_smooth,
             self.features_per_node,
             self.intermediate,
-            key,
             self.direction,
             allowed,
             mapper.has_missing,

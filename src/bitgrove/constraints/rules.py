@@ -39,13 +39,12 @@ class SplitRules(NamedTuple):
 
 
 class TreeRules(NamedTuple):
-    """Rules that give every node of one tree its bounds, its features and its draws."""
+    """Rules that give every node of one tree its bounds and its features."""
 
     gain: GainRules
     path_smooth: float
     features_per_node: float
     intermediate: bool
-    key: int
     direction: NDArray[np.int8]
     allowed: NDArray[np.uint8]
     has_missing: NDArray[np.uint8]

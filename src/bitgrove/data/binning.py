@@ -25,6 +25,7 @@ from bitgrove.data.sparse.edges import NO_TABLE_EDGES, TableEdges, sparse_edges
 from bitgrove.data.sparse.tables import SparseColumns, not_sparse
 from bitgrove.distributed.comm import Comm, feature_block
 from bitgrove.errors import BitgroveWarning, DataError
+from bitgrove.kernels.plans import DRAWN, LEVELS, NUMBERS
 from bitgrove.machine.threads import resolve_threads
 
 if TYPE_CHECKING:
@@ -44,13 +45,15 @@ class BinMapper:
     """Feature f has the edges values[offset[f]:offset[f+1]]: x is in bin b iff b edges are below x.
 
     The missing bin comes after the value bins. A histogram has it only where has_missing.
-    Bins of a categorical feature are levels: they have no order, and a split takes any set of them.
+    Bins of category_features are levels: they have no order, and a split takes any set of them.
+    Of drawn_features a node looks at one drawn cut.
     """
 
     edge_values: F64
     edge_offset: I64
     has_missing: NDArray[np.uint8]
     category_features: frozenset[int] = frozenset()
+    drawn_features: frozenset[int] = frozenset()
 
     @property
     def n_features(self) -> int:
@@ -62,10 +65,11 @@ class BinMapper:
         return np.diff(self.edge_offset) + 1
 
     @cached_property
-    def categorical(self) -> NDArray[np.uint8]:
-        flags = np.zeros(self.n_features, dtype=np.uint8)
-        flags[sorted(self.category_features)] = 1
-        return flags
+    def kinds(self) -> NDArray[np.uint8]:
+        found = np.full(self.n_features, NUMBERS, dtype=np.uint8)
+        found[sorted(self.category_features)] = LEVELS
+        found[sorted(self.drawn_features)] = DRAWN
+        return found
 
     @cached_property
     def bin_offset(self) -> I64:
@@ -116,11 +120,12 @@ class Known(NamedTuple):
     """What is known of columns before their edges are looked for.
 
     n_levels: of those that hold codes of levels; every level has a bin of its own.
-    edges: of those that hold bins instead of values.
+    edges: of those that hold bins instead of values. drawn: those with drawn cuts.
     """
 
     n_levels: Mapping[int, int] = MappingProxyType({})
     edges: Mapping[int, F64] = MappingProxyType({})
+    drawn: frozenset[int] = frozenset()
 
     def mapper(self, found: Mapping[int, F64], of_table: TableEdges = NO_TABLE_EDGES) -> BinMapper:
         """With the edges that were found for all other columns."""
@@ -129,7 +134,7 @@ class Known(NamedTuple):
         counts, edges = of_table.among(by_feature)
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         no_missing = np.zeros(len(counts), dtype=np.uint8)
-        return BinMapper(edges, offset, no_missing, frozenset(self.n_levels))
+        return BinMapper(edges, offset, no_missing, frozenset(self.n_levels), self.drawn)
 
 
 def sample_key(seed: int) -> int:

@@ -48,6 +48,11 @@ class Encoder:
         """Of the columns that hold codes."""
         return {f: len(v) for f, v in sorted(self.levels.items()) if f not in self.statistics}
 
+    @property
+    def drawn(self) -> frozenset[int]:
+        """The columns of statistics: the best of many cuts between noisy values is noise."""
+        return frozenset(np.flatnonzero(np.isin(self.sources, list(self.statistics))).tolist())
+
     def encode(
         self, columns: Sequence[Column], levels: Mapping[int, Levels], names: Sequence[str]
     ) -> Sequence[Column]:

@@ -32,6 +32,10 @@ DEVICE_COLUMN = _DTYPES["DeviceColumn"]
 BINS_PLACE = _DTYPES["BinsPlace"]
 
 SUBSET: int = _core.constants["SUBSET"]  # `bin` of a split by a set of bins
+# What the bins of a column are.
+NUMBERS: int = _core.constants["NUMBERS"]
+LEVELS: int = _core.constants["LEVELS"]
+DRAWN: int = _core.constants["DRAWN"]
 MAGNITUDE_SHIFT: int = _core.constants["MAGNITUDE_SHIFT"]
 MAGNITUDE_BUCKETS: int = _core.constants["MAGNITUDE_BUCKETS"]
 SQUARED_ERROR_UNITS: int = _core.constants["SQUARED_ERROR_UNITS"]

@@ -206,7 +206,7 @@ class Booster:
         seen = Seen(self._first_gradients, self.runs, model.params["random_state"], comm)
         columns = known_columns(model.encoder, dataset, seen)
         self.scores = backend.upload(column_scores(model, columns, params.n_jobs))
-        known = Known(model.encoder.n_levels)
+        known = Known(model.encoder.n_levels, drawn=model.encoder.drawn)
         matrix = _edges_and_bins(columns, backend, params, self.runs, comm, known)
         give_back_memory()
         matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
@@ -346,7 +346,9 @@ def bin_training_set(
         return found
     rows = dataset.in_bins(params, runs, comm)
     encoder, columns = fit_encoder(rows, params, first_gradients, runs, comm)
-    known = Known({} if encoder is None else encoder.n_levels, rows.edges)
+    known = Known(edges=rows.edges)
+    if encoder is not None:
+        known = Known(encoder.n_levels, rows.edges, encoder.drawn)
     matrix = _edges_and_bins(columns, backend, params, runs, comm, known)
     give_back_memory()  # of the values that were sent
     matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))

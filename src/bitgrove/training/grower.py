@@ -107,11 +107,11 @@ class Grower:
         separate = quantized.zero_rows > _ZERO_SHARE * n_total
         gain, mapper = gain_rules(self.params, quantized), self.matrix.mapper
         inputs = TreeInputs(quantized.packed, sample.rows, sample.allowed, gain, separate)
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {"key": sample.key}
         if self.rules is not None:
             limits = self.rules.limits_features
             inputs = inputs._replace(split_rules=self._split_rules, limits_features=limits)
-            more["rules"] = self.rules.of_tree(gain, sample.key, sample.allowed, mapper)
+            more["rules"] = self.rules.of_tree(gain, sample.allowed, mapper)
         work = self.backend.start_tree(self._pool_for(widths, n_total), inputs)
         frontier = self._start_frontier(work, quantized, widths, more)
         work.grow(frontier, self._alpha(), mapper.missing_bin, self.exchange)

@@ -68,10 +68,10 @@ class CudaPool:
 
     def _add_matrix(self, bins: Any) -> None:
         matrix, mapper, upload = self.matrix, self.matrix.mapper, self.device.memory.upload
-        tables = (mapper.bin_offset, mapper.has_missing, mapper.categorical)
+        tables = (mapper.bin_offset, mapper.has_missing, mapper.kinds)
         self._tables = tuple(upload(table) for table in tables)
         bins.place_bins(matrix.places)
-        bins.bin_offset, bins.has_missing, bins.categorical = map(address_of, self._tables)
+        bins.bin_offset, bins.has_missing, bins.kinds = map(address_of, self._tables)
         bins.n_features = mapper.n_features
         bins.n_bins = int(mapper.bin_offset[-1])
 
@@ -120,7 +120,7 @@ class CudaPool:
         self._use_search("split")
 
     def _use_search(self, file: str) -> None:
-        find = "find_level_splits" if self.matrix.mapper.category_features else "find_splits"
+        find = "find_mixed_splits" if self.matrix.mapper.kinds.any() else "find_splits"
         kernel = self.device.kernels.get(file, f"{find}_{self.half_bits}", _C["THREADS"])
         self.tree.kernels.find = kernel
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.arithmetic.exact_math import row_hash
 from bitgrove.backends.reference.levels import bin_set
 from bitgrove.backends.reference.node_rules import NodeRules
 from bitgrove.constraints.rules import TreeRules
@@ -31,6 +32,7 @@ from bitgrove.kernels.plans import (
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 _WIDTH = 64
+_DRAWN_CHILDREN = 1 << 41
 
 
 @dataclass(eq=False)
@@ -41,9 +43,15 @@ class Node:
     depth: int
     grad: int
     hess: int
+    key: int  # of what is drawn for it
     split: Any = None  # a SplitInfo, once it was searched and has one
     children: tuple[Node, Node] | None = None
     ruled: Any = None  # what the training's rules mean for it, if there are some
+
+
+def child_key(parent: int, side: int) -> int:
+    number = np.array([_DRAWN_CHILDREN + side], dtype=np.uint64)
+    return int(row_hash(parent, number)[0])
 
 
 class SearchPlan(NamedTuple):
@@ -65,11 +73,12 @@ class BestFirst:
         min_child_samples: float,
         min_child_hess: float,
         widths: Any,
+        key: int = 0,
         rules: TreeRules | None = None,
     ) -> None:
         self.n_slots, self.num_leaves, self.max_depth = n_slots, num_leaves, max_depth
         self.min_child_samples, self.min_child_hess = min_child_samples, min_child_hess
-        self._rules = None if rules is None else NodeRules(rules)
+        self._key, self._rules = key, None if rules is None else NodeRules(rules)
         self.taken: list[Node] = []
         self._leaves: list[Node] = []  # in the order they were found
         self._new: list[Node] = []
@@ -78,7 +87,7 @@ class BestFirst:
     def start(
         self, *, grad: int, hess: int, all_rows: tuple[int, int], local_rows: tuple[int, int]
     ) -> None:
-        self.root = Node(0, sum(local_rows), sum(all_rows), 0, grad, hess)
+        self.root = Node(0, sum(local_rows), sum(all_rows), 0, grad, hess, self._key)
         if self._rules is not None:
             self.root.ruled = self._rules.start(self.root)
         self._new, self._leaves = [self.root], [self.root]
@@ -114,6 +123,7 @@ class BestFirst:
                 hess=[float(node.hess) for node in self._searched],
                 min_hess=[self.least_hess(node) for node in self._searched],
                 hess_per_row=[float(n.hess) / float(max(n.n_rows, 1)) for n in self._searched],
+                key=np.array([node.key for node in self._searched], dtype=np.uint64),
                 **self._ruled_fields(),
             ),
             self._allowed(),
@@ -122,13 +132,13 @@ class BestFirst:
     def _ruled_fields(self) -> dict[str, Any]:
         if self._rules is None:
             return {}
-        names = ("lower", "upper", "output", "key")
+        names = ("lower", "upper", "output")
         return {name: [getattr(node.ruled, name) for node in self._searched] for name in names}
 
     def _allowed(self) -> NDArray[np.uint8] | None:
         if self._rules is None or not self._rules.limits_features:
             return None
-        return np.stack([self._rules.allowed(node.ruled) for node in self._searched])
+        return np.stack([self._rules.allowed(node.ruled, node.key) for node in self._searched])
 
     def record(self, found: Records) -> None:
         for node, split in zip(self._searched, found, strict=True):
@@ -155,10 +165,9 @@ class BestFirst:
         middle = node.begin + int(local_left["active"][0] + local_left["zero"][0])
         n_left = int(all_left["active"][0] + all_left["zero"][0])
         grad, hess, depth = int(split["left_grad"]), int(split["left_hess"]), node.depth + 1
-        left = Node(node.begin, middle, n_left, depth, grad, hess)
-        right = Node(
-            middle, node.end, node.n_rows - n_left, depth, node.grad - grad, node.hess - hess
-        )
+        sums = (node.grad - grad, node.hess - hess)
+        left = Node(node.begin, middle, n_left, depth, grad, hess, child_key(node.key, 0))
+        right = Node(middle, node.end, node.n_rows - n_left, depth, *sums, child_key(node.key, 1))
         node.children = (left, right)
         self._new = [left, right]
         if self._rules is not None:

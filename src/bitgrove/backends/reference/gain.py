@@ -68,6 +68,7 @@ class FeatureGain(NamedTuple):
     node: np.void
     rules: GainRules
     split_rules: SplitRules | None = None
+    is_drawn: bool = False  # whether it is one of the drawn columns
 
     @property
     def parent_score(self) -> float:
@@ -107,12 +108,23 @@ class FeatureGain(NamedTuple):
         gain = split_rules.contribution[self.feature] * (0.5 * (children - self.parent_score))
         return gain, direction * left <= direction * right
 
-    def drawn_cut(self, n_cuts: int) -> int | None:
-        """The only cut that is looked at; None: all are."""
-        if self.split_rules is None or not self.split_rules.extra_trees or n_cuts <= 0:
-            return None
+    def looked_at(self, left_hess: I64, missing_hess: int) -> range:
+        """The cuts that are looked at, of all; left_hess: of the values up to each.
+
+        With extra_trees one drawn of all; of a drawn column one of those that leave both sides
+        enough, wherever missing rows go.
+        """
+        cuts, least = range(len(left_hess)), self.node["min_hess"]
+        every = self.split_rules is not None and self.split_rules.extra_trees
+        if not (self.is_drawn or every):
+            return cuts
+        if not every:
+            too_low = int(np.sum(left_hess + missing_hess < least))
+            too_high = int(np.sum(self.node["hess"] - left_hess < least))
+            cuts = cuts[too_low : len(cuts) - too_high]
         number = np.array([_DRAWN_CUTS + self.feature], dtype=np.uint64)
-        return int(row_hash(int(self.node["key"]), number)[0] % np.uint64(n_cuts))
+        hashed = int(row_hash(int(self.node["key"]), number)[0])
+        return cuts[hashed % len(cuts) :][:1] if cuts else cuts
 
 
 def _children_score(

@@ -1,6 +1,6 @@
 """What rules mean for each node of a growing tree: the oracle of cpp/growth/node_rules.cpp.
 
-Owns the bounds of nodes, what they say, their features and the keys of their draws. "basic" and
+Owns the bounds of nodes, what they say and their features. "basic" and
 "intermediate" bounds of monotone features are told apart in cpp/growth/node_rules.h.
 """
 
@@ -18,7 +18,6 @@ from bitgrove.backends.reference.gain import Parent, child_output, leaf_output
 from bitgrove.constraints.rules import TreeRules
 from bitgrove.kernels.plans import SUBSET
 
-_DRAWN_CHILDREN = 1 << 41
 _ALL_BINS = (1 << 256) - 1
 
 
@@ -28,7 +27,6 @@ class Ruled:
 
     hess_per_row: float
     output: float
-    key: int
     lower: float = -inf
     upper: float = inf
     path: frozenset[int] = frozenset()
@@ -52,10 +50,10 @@ class NodeRules:
         self.limits_features = len(rules.groups) > 0 or rules.features_per_node < 1.0
 
     def start(self, node: Any) -> Ruled:
-        return self._made(node, float(self._output(node)), self.rules.key)
+        return self._made(node, float(self._output(node)))
 
-    def _made(self, node: Any, output: float, key: int) -> Ruled:
-        return Ruled(float(node.hess) / float(max(node.n_rows, 1)), output, key)
+    def _made(self, node: Any, output: float) -> Ruled:
+        return Ruled(float(node.hess) / float(max(node.n_rows, 1)), output)
 
     def _output(self, node: Any) -> Any:
         grad, hess = np.float64(node.grad), np.float64(node.hess)
@@ -66,11 +64,10 @@ class NodeRules:
         ruled: Ruled = node.ruled
         parent = Parent(ruled.lower, ruled.upper, ruled.output, ruled.hess_per_row)
         gain, smooth = self.rules.gain, self.rules.path_smooth
-        for side, child in enumerate((left, right)):
+        for child in (left, right):
             sums = (np.array([float(child.grad)]), np.array([float(child.hess)]))
             output = float(child_output(*sums, parent, gain, smooth)[0])
-            number = np.array([_DRAWN_CHILDREN + side], dtype=np.uint64)
-            child.ruled = self._made(child, output, int(row_hash(ruled.key, number)[0]))
+            child.ruled = self._made(child, output)
             child.ruled.lower, child.ruled.upper = ruled.lower, ruled.upper
             child.ruled.path = ruled.path | {int(node.split["feature"])}
         direction = int(self.rules.direction[node.split["feature"]])
@@ -116,8 +113,8 @@ class NodeRules:
             bins = sum(int(word) << (64 * i) for i, word in enumerate(split["left_bins"]))
         return bins | missing if default_left else bins & ~missing
 
-    def allowed(self, ruled: Ruled) -> NDArray[np.uint8]:
-        """The features of the groups that hold the node's path, and of those a drawn part."""
+    def allowed(self, ruled: Ruled, key: int) -> NDArray[np.uint8]:
+        """Of the groups that hold the node's path; of those features a part, drawn by the key."""
         rules = self.rules
         found = rules.allowed.copy()
         if len(rules.groups):
@@ -126,7 +123,7 @@ class NodeRules:
         if rules.features_per_node < 1.0:
             features = np.flatnonzero(found)
             n_kept = max(1, floor(rules.features_per_node * len(features) + 0.5))
-            order = np.argsort(row_hash(ruled.key, features.astype(np.uint64)))
+            order = np.argsort(row_hash(key, features.astype(np.uint64)))
             found[features[order[n_kept:]]] = 0
         return found
 

@@ -19,15 +19,15 @@ def search_feature(bins: I64, has_missing: bool, gain: FeatureGain, best: Record
     """Updates best if this feature has a better split; ties keep the earlier one."""
     n_values = len(bins) - int(has_missing)
     left = np.cumsum(bins[:n_values], axis=0)
-    candidates = [(left if has_missing else left[:-1], not has_missing)]
+    cuts = left if has_missing else left[:-1]
+    looked_at = gain.looked_at(cuts[:, 1], bins[n_values, 1] if has_missing else 0)
+    candidates = [(cuts, not has_missing)]
     if has_missing:
         candidates.insert(0, (left[:-1] + bins[n_values], True))
-    drawn = gain.drawn_cut(n_values - int(not has_missing))
     options = []
     for order, (sums, default_left) in enumerate(candidates):
         gains = gain.of(sums)
-        if drawn is not None:
-            gains = np.where(np.arange(len(gains)) == drawn, gains, -np.inf)
+        gains = np.where(np.isin(np.arange(len(gains)), looked_at), gains, -np.inf)
         if len(gains):
             b = int(np.argmax(gains))
             options.append((-gains[b], b, order, default_left, sums[b]))

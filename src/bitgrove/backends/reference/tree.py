@@ -22,7 +22,16 @@ from bitgrove.backends.reference.gain import FeatureGain
 from bitgrove.backends.reference.levels import in_set, search_levels
 from bitgrove.backends.reference.search import search_feature
 from bitgrove.data.binning import BinMapper
-from bitgrove.kernels.plans import GRADIENT_SUMS, ROW_COUNTS, SUBSET, Records, no_splits, records
+from bitgrove.kernels.plans import (
+    DRAWN,
+    GRADIENT_SUMS,
+    LEVELS,
+    ROW_COUNTS,
+    SUBSET,
+    Records,
+    no_splits,
+    records,
+)
 from bitgrove.model.tree import Tree
 
 Array = NDArray[Any]
@@ -124,8 +133,9 @@ class ReferenceTree(TreeWork):
                     bins = pool.storage[
                         node["slot"], mapper.bin_offset[f] : mapper.bin_offset[f + 1]
                     ]
-                    gain = FeatureGain(f, node, inputs.rules, inputs.split_rules)
-                    search = search_levels if mapper.categorical[f] else search_feature
+                    is_drawn = bool(mapper.kinds[f] == DRAWN)
+                    gain = FeatureGain(f, node, inputs.rules, inputs.split_rules, is_drawn)
+                    search = search_levels if mapper.kinds[f] == LEVELS else search_feature
                     search(bins, bool(mapper.has_missing[f]), gain, found[i : i + 1])
             parent = FeatureGain(0, node, inputs.rules, inputs.split_rules).parent_score
             if not found["gain"][i] > max(parent * _GAIN_NOISE, inputs.rules.min_gain):

@@ -10,6 +10,7 @@
 #include "candidates.h"
 #include "gain.h"
 #include "level_search.h"
+#include "sampling.h"
 
 namespace bitgrove {
 
@@ -69,24 +70,47 @@ BG_FN typename Layout::Sum running_sums(typename Layout::Sum* sums, int last_bin
   return from_lane(last, last_bin / BINS_PER_LANE);
 }
 
+// The cuts of a DRAWN column that a node can use, of the first n_cuts.
+template <class Layout>
+BG_FN CutRange usable_cuts(const typename Layout::Sum* sums, int n_cuts, double missing,
+                           const SearchNode& node) {
+  const UsableHess usable = usable_hess(node.hess, missing, node.min_hess);
+  const int first = (threadIdx.x % WARP) * BINS_PER_LANE;
+  int n_low = 0, n_high = 0;
+#pragma unroll
+  for (int k = 0; k < BINS_PER_LANE; ++k) {
+    if (first + k >= n_cuts) continue;
+    n_low += Layout::hess(sums[k]) < usable.least;
+    n_high += Layout::hess(sums[k]) > usable.most;
+  }
+  const int64_t both = warp_sum(static_cast<int64_t>(n_high) << 32 | n_low);
+  return {static_cast<int>(both & 0xFFFFFFFF), n_cuts - static_cast<int>(both >> 32)};
+}
+
+// Which cuts of a feature a node looks at: all; one drawn of all; one drawn of those it can use.
+enum class Cuts { EVERY, ONE, ONE_USABLE };
+
 // The missing bin is the last one: running sums below it are of values alone.
 template <class Layout, class Gain>
 BG_FN SplitInfo search_feature(typename Layout::Sum* sums, int n_all, bool has_missing, int feature,
-                               const SearchNode& node, const Gain& gain) {
+                               Cuts looked_at, const SearchNode& node, const Gain& gain) {
   const int lane = threadIdx.x % WARP, n_values = n_all - (has_missing ? 1 : 0);
   const typename Layout::Sum missing = running_sums<Layout>(sums, n_all - 1);
   const double miss_grad = static_cast<double>(Layout::grad(missing));
   const double miss_hess = static_cast<double>(Layout::hess(missing));
   // With missing rows the last cut is values against missing; without, it is no split.
   const int n_right = has_missing ? n_values : n_values - 1;
-  const int drawn = gain.drawn_cut(feature, n_right);
+  CutRange cuts{0, n_right};
+  if (looked_at == Cuts::ONE_USABLE)
+    cuts = usable_cuts<Layout>(sums, n_right, has_missing ? miss_hess : 0.0, node);
+  const int drawn = looked_at == Cuts::EVERY ? NO_CUT : drawn_cut(node.key, feature, cuts);
   Candidate best{NO_GAIN, 0.0, 0.0, 2 * BINS_PER_FEATURE};
 #pragma unroll
   for (int k = 0; k < BINS_PER_LANE; ++k) {
     const int bin = lane * BINS_PER_LANE + k;
     const double grad = static_cast<double>(Layout::grad(sums[k])),
                  hess = static_cast<double>(Layout::hess(sums[k]));
-    if (drawn != EVERY_CUT && bin != drawn) continue;
+    if (looked_at != Cuts::EVERY && bin != drawn) continue;
     if (has_missing && bin < n_values - 1)
       consider(best, grad + miss_grad, hess + miss_hess, 2 * bin, node, gain);
     if (bin < n_right) consider(best, grad, hess, 2 * bin + 1, node, gain);
@@ -149,12 +173,12 @@ BG_FN void tell_host(const SplitInfo& info, SplitInfo* result) {
 // Node i looks at the i-th row of `allowed`, all at the same one where allowed_stride is 0.
 struct Features {
   const int64_t* bin_offset;
-  const uint8_t *has_missing, *allowed, *categorical;
+  const uint8_t *has_missing, *allowed, *kinds;
   int64_t allowed_stride, first, last;
 };
 
 // Of a warp: its bins first; then, of a category, its levels.
-template <class Layout, bool Categories>
+template <class Layout, bool Mixed>
 struct WarpScratch {
   union {
     BinScratch<typename Layout::Sum> bins;
@@ -166,10 +190,11 @@ struct WarpScratch<Layout, false> {
   BinScratch<typename Layout::Sum> bins;
 };
 
-template <class Layout, bool Categories, class Gain>
+// Mixed: not all columns are NUMBERS.
+template <class Layout, bool Mixed, class Gain>
 BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node,
                        const Features& features, int64_t feature, bool is_allowed,
-                       const Gain& gain_of, WarpScratch<Layout, Categories>& scratch) {
+                       const Gain& gain_of, WarpScratch<Layout, Mixed>& scratch) {
   // Where nodes have features of their own, a child may look at what this node may not.
   const bool is_needed = is_allowed || (features.allowed_stride > 0 && node.sibling >= 0);
   if (!is_needed) return no_split();
@@ -183,12 +208,17 @@ BG_FN SplitInfo search(int64_t* pool, int64_t slot_size, const SearchNode& node,
   load_bins<Layout>(slot, sibling, n_all, scratch.bins, sums);
   if (!is_allowed) return no_split();
   const Gain gain = gain_of.of_feature(feature);
-  if constexpr (Categories)
-    if (features.categorical[feature])
-      return search_levels<Layout>(sums, n_all, features.has_missing[feature] != 0,
-                                   static_cast<int>(feature), node, gain, scratch.levels);
-  return search_feature<Layout>(sums, n_all, features.has_missing[feature] != 0,
-                                static_cast<int>(feature), node, gain);
+  const bool has_missing = features.has_missing[feature] != 0;
+  Cuts looked_at = gain.draws_all() ? Cuts::ONE : Cuts::EVERY;
+  if constexpr (Mixed) {
+    const uint8_t kind = features.kinds[feature];
+    if (kind == LEVELS)
+      return search_levels<Layout>(sums, n_all, has_missing, static_cast<int>(feature), node, gain,
+                                   scratch.levels);
+    if (kind == DRAWN && looked_at == Cuts::EVERY) looked_at = Cuts::ONE_USABLE;
+  }
+  return search_feature<Layout>(sums, n_all, has_missing, static_cast<int>(feature), looked_at,
+                                node, gain);
 }
 
 // Where the search leaves what it found.
@@ -199,7 +229,7 @@ struct Findings {
 };
 
 // make_gain: the Gain of a node.
-template <class Layout, bool Categories, class MakeGain>
+template <class Layout, bool Mixed, class MakeGain>
 __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* nodes,
                             const Features& features, const GainRules& rules, int64_t n_blocks,
                             const Findings& findings, const MakeGain& make_gain) {
@@ -209,7 +239,7 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
   const auto gain = make_gain(mine);
   __shared__ SplitInfo of_warp[WARPS_PER_BLOCK];
   __shared__ bool is_last;
-  __shared__ WarpScratch<Layout, Categories> scratch[WARPS_PER_BLOCK];
+  __shared__ WarpScratch<Layout, Mixed> scratch[WARPS_PER_BLOCK];
   const int64_t n_features = features.last - features.first, n_warps = n_blocks * WARPS_PER_BLOCK,
                 per_warp = (n_features + n_warps - 1) / n_warps;
   const int64_t first = features.first + (block * WARPS_PER_BLOCK + warp) * per_warp,
@@ -217,8 +247,8 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
   SplitInfo info = no_split();
   for (int64_t feature = first; feature < last; ++feature) {
     const bool is_allowed = features.allowed[node * features.allowed_stride + feature] != 0;
-    const SplitInfo found = search<Layout, Categories>(pool, slot_size, mine, features, feature,
-                                                       is_allowed, gain, scratch[warp]);
+    const SplitInfo found = search<Layout, Mixed>(pool, slot_size, mine, features, feature,
+                                                  is_allowed, gain, scratch[warp]);
     if (found.gain > info.gain) info = found;
   }
   if (threadIdx.x % WARP == 0) of_warp[warp] = info;
@@ -246,17 +276,16 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
 #define SEARCH_ARGUMENTS                                                                       \
   int64_t *pool, int64_t slot_size, const __grid_constant__ Plan plan, int64_t nodes_at,       \
       const int64_t *bin_offset, const uint8_t *has_missing, const uint8_t *tree_allowed,      \
-      int64_t allowed_stride, int64_t allowed_at, const uint8_t *categorical, int64_t first,   \
+      int64_t allowed_stride, int64_t allowed_at, const uint8_t *kinds, int64_t first,         \
       int64_t last, double grad_scale, double hess_scale, double reg_lambda, double reg_alpha, \
       double min_gain, double cat_smooth, double cat_l2, double min_data_per_group,            \
       double max_cat_threshold, double max_cat_to_onehot, int64_t n_blocks, SplitInfo *found,  \
       unsigned *n_done, SplitInfo *result
-#define SEARCH_NAMED_ARGUMENTS                                                               \
-  const SearchNode* nodes = plan.at<SearchNode>(nodes_at);                                   \
-  const uint8_t* allowed = allowed_stride > 0 ? plan.at<uint8_t>(allowed_at) : tree_allowed; \
-  const GainRules rules{grad_scale,        hess_scale,       reg_lambda, reg_alpha,          \
-                        min_gain,          cat_smooth,       cat_l2,     min_data_per_group, \
-                        max_cat_threshold, max_cat_to_onehot};                               \
-  const Features features{bin_offset,     has_missing, allowed, categorical,                 \
-                          allowed_stride, first,       last};                                \
+#define SEARCH_NAMED_ARGUMENTS                                                                   \
+  const SearchNode* nodes = plan.at<SearchNode>(nodes_at);                                       \
+  const uint8_t* allowed = allowed_stride > 0 ? plan.at<uint8_t>(allowed_at) : tree_allowed;     \
+  const GainRules rules{grad_scale,        hess_scale,       reg_lambda, reg_alpha,              \
+                        min_gain,          cat_smooth,       cat_l2,     min_data_per_group,     \
+                        max_cat_threshold, max_cat_to_onehot};                                   \
+  const Features features{bin_offset, has_missing, allowed, kinds, allowed_stride, first, last}; \
   const Findings findings{found, n_done, result};

@@ -8,9 +8,6 @@
 
 namespace bitgrove {
 
-// Of the cuts of a feature: all are looked at.
-constexpr int EVERY_CUT = -1;
-
 struct GainRules {
   double grad_scale;
   double hess_scale;
@@ -73,7 +70,7 @@ struct PlainGain {
   }
   BG_FN PlainGain under(const GainRules& other) const { return {other, parent_score}; }
   BG_FN PlainGain of_feature(int64_t) const { return *this; }
-  BG_FN int drawn_cut(int64_t, int) const { return EVERY_CUT; }
+  BG_FN bool draws_all() const { return false; }
 };
 
 // Gains that are only rounding noise of the parent's score are not splits.

@@ -73,6 +73,10 @@ struct AnswerPlace {
   int64_t n_words, n_blocks;
 };
 
+// What the bins of a column are: numbers, of which every cut is looked at; levels without an order;
+// numbers that are noisy, of which each node looks at one drawn cut (sampling.h).
+constexpr uint8_t NUMBERS = 0, LEVELS = 1, DRAWN = 2;
+
 // Some bins of a feature, one bit each.
 struct BinSet {
   uint64_t words[BINS_PER_FEATURE / 64];
@@ -108,8 +112,8 @@ struct Subtraction {
 // Find the best split of the node in a slot; both children need a hessian of at least min_hess.
 // hess_per_row: the mean over the node's rows; it turns counts of rows into shares of the hessian.
 // sibling: the slot whose sums the plan takes away from its parent's, or -1; a GPU, where the
-// parent's slot is this one, does it on the way. The rest is for trainings with rules (rules.h):
-// the bounds of the children's outputs, the node's own output, and the key of what is drawn for it.
+// parent's slot is this one, does it on the way. key: of what is drawn for it. The rest is for
+// trainings with rules (rules.h): the bounds of the children's outputs, and the node's own output.
 struct SearchNode {
   int32_t slot, width, sibling, reserved;
   double grad, hess, min_hess, hess_per_row;

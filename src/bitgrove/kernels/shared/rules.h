@@ -12,7 +12,6 @@
 
 #include "gain.h"
 #include "plans.h"
-#include "rounding.h"
 
 namespace bitgrove {
 
@@ -24,10 +23,6 @@ struct SplitRules {
   double path_smooth;   // 0: outputs are not smoothed
   int64_t extra_trees;  // 1: one drawn cut per feature and node
 };
-
-// What is drawn for a node are hashes of its key and these numbers: of features from 0 on for its
-// features, of its cuts, of its children.
-constexpr uint64_t DRAWN_CUTS = 1ull << 40, DRAWN_CHILDREN = 1ull << 41;
 
 #if defined(__CUDACC_RTC__)
 BG_FN double minus_infinity() { return -__longlong_as_double(0x7FF0000000000000ll); }
@@ -78,12 +73,8 @@ struct RuledGain {
   BG_FN RuledGain of_feature(int64_t feature) const {
     return {rules, parent_score, node, all, all.direction[feature], all.contribution[feature]};
   }
-  // The only cut of this feature that is looked at, of the first n_cuts.
-  BG_FN int drawn_cut(int64_t feature, int n_cuts) const {
-    if (!all.extra_trees || n_cuts <= 0) return EVERY_CUT;
-    const uint64_t hash = row_hash(node.key, DRAWN_CUTS + static_cast<uint64_t>(feature));
-    return static_cast<int>(hash % static_cast<uint64_t>(n_cuts));
-  }
+  // Whether each feature has one drawn cut.
+  BG_FN bool draws_all() const { return all.extra_trees != 0; }
 };
 
 BG_FN RuledGain ruled_gain(const GainRules& rules, const SearchNode& node, const SplitRules& all) {

@@ -1,4 +1,5 @@
-// Which rows a tree is grown on: by the hash of an id, or by their gradients, too.
+// What is drawn by hashes: the rows that a tree is grown on (by an id, or by their gradients, too),
+// and what its nodes draw.
 #pragma once
 
 #include "math.h"
@@ -6,6 +7,41 @@
 #include "rounding.h"
 
 namespace bitgrove {
+
+// What is drawn for a node are hashes of its key and these numbers: of features from 0 on for its
+// features, of its cuts, of its children.
+constexpr uint64_t DRAWN_CUTS = 1ull << 40, DRAWN_CHILDREN = 1ull << 41;
+
+// side: 0 of the left child. So a key says where in its tree a node is, and not when it was grown.
+BG_FN uint64_t child_key(uint64_t parent, int side) {
+  return row_hash(parent, DRAWN_CHILDREN + static_cast<uint64_t>(side));
+}
+
+// Cuts [first, last) of a feature, of which a node draws one.
+struct CutRange {
+  int first, last;
+};
+constexpr int NO_CUT = -1;
+
+// The only cut of a feature that a node looks at.
+BG_FN int drawn_cut(uint64_t node_key, int64_t feature, CutRange cuts) {
+  if (cuts.first >= cuts.last) return NO_CUT;
+  const uint64_t hash = row_hash(node_key, DRAWN_CUTS + static_cast<uint64_t>(feature));
+  return cuts.first + static_cast<int>(hash % static_cast<uint64_t>(cuts.last - cuts.first));
+}
+
+// A DRAWN column draws among the cuts that leave enough on both sides, wherever the missing rows
+// go: those with a hessian within these, of the values up to the cut. With extra_trees all columns
+// draw among all cuts.
+struct UsableHess {
+  int64_t least, most;
+};
+BG_FN UsableHess usable_hess(double node_hess, double missing, double min_hess) {
+  const auto all = static_cast<int64_t>(node_hess);
+  int64_t enough = min_hess <= node_hess ? static_cast<int64_t>(min_hess) : all + 1;
+  if (static_cast<double>(enough) < min_hess && enough <= all) ++enough;  // rounded up
+  return {enough - static_cast<int64_t>(missing), all - enough};
+}
 
 // Rows drawn without looking at gradients: those whose id has a hash below the limit. ids and
 // limits are null, or have one entry for each row; without ids, those from first_row on count.
