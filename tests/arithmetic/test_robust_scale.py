@@ -11,7 +11,7 @@ from bitgrove.backends.reference import output_gradients
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
 from bitgrove.params import resolve
-from bitgrove.training.quantize import quantize
+from bitgrove.training.quantize import Traits, quantize
 from kernel_cases import cpu
 from rounding_cases import BITS, example, facts, heavy_tail, limits, run
 
@@ -72,7 +72,7 @@ def test_weights_alone_do_not_excuse_a_tail() -> None:
     gradients = output_gradients(example(5000)[0] * weight, weight)
     params = resolve({"gradient_bits": 4, "gradient_scale": "robust"})
     found = [
-        quantize(cpu(), gradients, params, 1, one_run(5000), SoloComm(), unit_hessian=unit)
+        quantize(cpu(), gradients, params, 1, one_run(5000), SoloComm(), Traits(unit_hessian=unit))
         for unit in (False, True)
     ]
     assert found[0].hess_limit == 14 and found[0].zero_rows > 4900
@@ -101,3 +101,15 @@ def test_full_precision_ignores_the_robust_scale() -> None:
     expected, _ = run(cpu(), grad, hess, None)
     quantized, _ = run(cpu(), grad, hess, None, scale="robust")
     assert facts(quantized) == facts(expected)
+
+
+@pytest.mark.parametrize(("bits", "expected"), [(2, 3), (4, 15), (7, 127), (8, 127)])
+def test_joint_outputs_have_twice_the_levels(bits: int, expected: int) -> None:
+    """Of gradients alone, and only as long as a row takes two bytes; "max" knows nothing of it."""
+    grad, hess = example(5000)
+    gradients = output_gradients(grad, hess)
+    for scale, limit in (("robust", expected), ("max", 2 ** (bits - 1) - 1)):
+        params = resolve({"gradient_bits": bits, "gradient_scale": scale})
+        joint = Traits(joint_outputs=True)
+        found = quantize(cpu(), gradients, params, 1, one_run(5000), SoloComm(), joint)
+        assert (found.grad_limit, found.hess_limit) == (limit, 2**bits - 2)

@@ -217,7 +217,7 @@ def test_probabilities() -> None:
 def test_trained_probabilities_sum_to_one() -> None:
     X = table(300, 4, 1)
     y = np.digitize(signal(X, 1), [-0.5, 0.5, 1.5])
-    model = bg.train({**FAST, "objective": "multiclass"}, bg.Dataset(X, y))
+    model = bg.train({**FAST, "objective": "multiclass", "n_estimators": 20}, bg.Dataset(X, y))
     p = model.predict(X)
     assert p.shape == (300, 4) and (p > 0).all()
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)

@@ -23,7 +23,7 @@ from bitgrove.params import resolve
 from bitgrove.training.booster import Booster
 from bitgrove.training.grower import gain_rules
 from bitgrove.training.histograms import WidthPlan
-from bitgrove.training.quantize import QuantizedGradients, quantize
+from bitgrove.training.quantize import QuantizedGradients, quantize, traits_of
 from cases import CASES, Case
 from one_tree import builds, run_steps, start_tree
 
@@ -38,7 +38,7 @@ class PlainGrower:
         self.matrix = booster.matrix
         gradients = self.backend.gradients(booster.objective, booster.scores, booster.targets)
         key = rounding_key(booster.params.random_state, 0)
-        how = (booster.params, key, booster.runs, SoloComm(), booster.objective.unit_hessian)
+        how = (booster.params, key, booster.runs, SoloComm(), traits_of(booster.objective))
         self.quantized = quantize(self.backend, gradients.output(0), *how)
         self.rules = gain_rules(booster.params, self.quantized)
         self.least_weight = booster.params.min_child_weight / self.quantized.hess_scale

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.datasets import make_classification
 
 from lab.datasets.entry import Wanted, data_folder
 from lab.datasets.table import known
@@ -99,6 +100,19 @@ def _binary(name: str, above: float, weighted: bool = False) -> Callable[[int], 
     return made
 
 
+def _classes(name: str, n_classes: int) -> Callable[[int], Table]:
+    """Two clusters for each class, far from the others: few rows are hard to tell."""
+
+    def made(n_rows: int) -> Table:
+        X, y = make_classification(
+            n_rows, 30, n_informative=12 if n_classes < 20 else 16, n_classes=n_classes,
+            flip_y=0.0, class_sep=2.0, random_state=101,
+        )  # fmt: skip
+        return Table(name, "multiclass", X.astype(np.float32), y.astype(np.float64))
+
+    return made
+
+
 _MADE: dict[str, Callable[[int], Table]] = {
     "uniform": _noisy("uniform", lambda rng, n: rng.uniform(-2, 2, n)),
     "normal": _noisy("normal", lambda rng, n: rng.standard_normal(n)),
@@ -114,6 +128,9 @@ _MADE: dict[str, Callable[[int], Table]] = {
     "balanced": _binary("balanced", 1.0),
     "rare": _binary("rare", 12.0),
     "weighted_classes": _binary("weighted_classes", 1.0, weighted=True),
+    "four_classes": _classes("four_classes", 4),
+    "ten_classes": _classes("ten_classes", 10),
+    "twenty_classes": _classes("twenty_classes", 20),
 }
 _REAL = ("nycflights13", "household_power", "census_kdd", "kddcup04_bio", "covtype", "adult")
 TABLES = (*_MADE, *_REAL)

@@ -105,6 +105,7 @@ class Multiclass(_Classes):
     synonyms = ("softmax", "multi:softprob", "multi:softmax", "MultiClass")
     family = "softmax"
     kernel = "softmax"
+    joint_outputs = True
 
     @classmethod
     def for_model(cls, settings: Mapping[str, Any], n_outputs: int) -> Self:

@@ -68,7 +68,7 @@ REASONS: dict[str, str] = {
     "focal_alpha": "That of the paper on focal loss (Lin et al., 2017).",
     "boost_from_average": "The first trees need not learn a constant.",
     "device": "There is always a CPU; the model is the same.",
-    "frontier_alpha": "A round costs little on the CPU, more on a GPU, most between ranks: measured.",
+    "frontier_alpha": "A round costs little on the CPU, more on a GPU, most between ranks.",
     "verbosity": "A library does not talk unasked.",
     "distributed": "The model of one machine.",
     "top_k": _LIGHTGBM,

@@ -25,7 +25,13 @@ from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
 from bitgrove.params import BY_NAME, TrainParams, resolve
 from bitgrove.training.booster import Booster
-from bitgrove.training.quantize import QuantizedGradients, quantize
+from bitgrove.training.quantize import (
+    NO_TRAITS,
+    QuantizedGradients,
+    Traits,
+    quantize,
+    traits_of,
+)
 from bitgrove.training.starting import start_scores
 
 F64 = NDArray[np.float64]
@@ -44,7 +50,7 @@ class RedrawnTree:
     hess: NDArray[np.float32] | None
     params: TrainParams  # with the bits and the rounding of the drawings
     seed: int
-    unit_hessian: bool = False
+    traits: Traits = NO_TRAITS
 
     def draw(self, number: int) -> list[F64]:
         """Gradients and hessians that were rounded and scaled back."""
@@ -66,8 +72,8 @@ class RedrawnTree:
         key = rounding_key(self.seed, (self.number << 20) + number)
         runs = one_run(len(self.grad))
         given = output_gradients(self.grad, self.hess)
-        backend, unit = ReferenceBackend(), self.unit_hessian
-        return quantize(backend, given, self.params, key, runs, SoloComm(), unit)
+        backend = ReferenceBackend()
+        return quantize(backend, given, self.params, key, runs, SoloComm(), self.traits)
 
 
 def redrawn_trees(
@@ -103,7 +109,8 @@ def redrawn_trees(
             gradients = booster.backend.gradients(booster.objective, scores, booster.targets)
         if iteration in chosen:
             part, rows = gradients.output(output), _rows_seen(booster, iteration)
-            facts = (part.grad, part.hess, params, seed, booster.objective.unit_hessian)
+            traits = traits_of(booster.objective.output(output))
+            facts = (part.grad, part.hess, params, seed, traits)
             yield RedrawnTree(number, tree, leaf[rows], rows, *facts), booster
         scores[output] += tree.leaf_value[leaf]
 

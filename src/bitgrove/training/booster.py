@@ -63,7 +63,7 @@ from bitgrove.training.encoding import (
 from bitgrove.training.grower import Grower, TreeSample, split_params
 from bitgrove.training.guards import Guards, check_savable
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
-from bitgrove.training.quantize import quantize
+from bitgrove.training.quantize import quantize, traits_of
 from bitgrove.training.refit import (
     finish_tree,
     integer_leaf_sums,
@@ -247,9 +247,9 @@ class Booster:
     def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> ScoreChange:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
-        unit = self.objective.output(output).unit_hessian
+        traits = traits_of(self.objective.output(output))
         drawn = self.draws.draw(gradients, iteration, number)
-        quantized = quantize(backend, drawn.gradients, params, key, self.runs, self.comm, unit)
+        quantized = quantize(backend, drawn.gradients, params, key, self.runs, self.comm, traits)
         n_columns = self.matrix.mapper.n_features
         allowed = feature_sample(params, number, n_columns)
         seen = TreeSample(drawn.rows, allowed, node_key(params.random_state, number))

@@ -19,6 +19,7 @@ from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, max_integers, sum_integers, sum_records
 from bitgrove.errors import TrainingError
 from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS
+from bitgrove.objectives.base import Objective
 from bitgrove.params import TrainParams
 
 I64 = NDArray[np.int64]
@@ -74,6 +75,20 @@ def row_half_bits(grad_limit: int, hess_limit: int) -> int:
     raise AssertionError("limits above 32 bits cannot be asked for")
 
 
+class Traits(NamedTuple):
+    """What the scale must know of an objective, as its classes say."""
+
+    unit_hessian: bool = False  # a hessian is its row's weight and nothing else
+    joint_outputs: bool = False
+
+
+NO_TRAITS = Traits()
+
+
+def traits_of(objective: Objective) -> Traits:
+    return Traits(objective.unit_hessian, objective.joint_outputs)
+
+
 class Side(NamedTuple):
     """The largest and the typical magnitude of the gradients, or of the hessians, of all ranks."""
 
@@ -112,13 +127,18 @@ def _typical(logs: int, n_rows: int) -> int:
     return ((logs << MAGNITUDE_SHIFT) // max(n_rows, 1)) | _HALF_STEP
 
 
-def robust_levels(plain: Sequence[int], sides: Sequence[Side], unit_hessian: bool) -> list[int]:
+def robust_levels(plain: Sequence[int], sides: Sequence[Side], traits: Traits) -> list[int]:
     """The levels of the largest gradient and hessian: more where nearly all are far smaller.
+
+    Twice as many for gradients of joint outputs: classes that can be told apart well would lose.
 
     Where the hessians have such a tail too, the gradients' counts only as far as it is heavier:
     rows of little gradient and hessian say little, and rounding most of them to zero is what makes
     rare classes and long queries fast. Not so if the hessians are the rows' weights alone.
     """
+    unit_hessian, joint = traits
+    if joint:
+        plain = [max(plain[0], min(2 * plain[0] + 1, _MOST_LEVELS[0])), *plain[1:]]
     tails = [side.tail for side in sides]
     shared = tails[1] if len(tails) == 2 and not unit_hessian else 1.0
     wanted = [plain[0] * tails[0] / shared / _USUAL_TAIL]
@@ -148,18 +168,15 @@ def quantize(
     key: int,
     runs: RowRuns,
     comm: Comm,
-    unit_hessian: bool = False,
+    traits: Traits = NO_TRAITS,
 ) -> QuantizedGradients:
-    """Packs one output's gradients; hess is None where the count is the hessian.
-
-    unit_hessian: whether a hessian is its row's weight and nothing else.
-    """
+    """Packs one output's gradients; hess is None where the count is the hessian."""
     grad, hess = gradients.grad, gradients.hess
     bits = params.gradient_bits or FULL_PRECISION_BITS
     sides = magnitudes_of(gradients, comm)
     levels = [2 ** (bits - 1) - 1, 2**bits - 2]
     if params.gradient_scale == "robust" and params.gradient_bits is not None:
-        levels = [*robust_levels(levels[: len(sides)], sides, unit_hessian), 1]
+        levels = [*robust_levels(levels[: len(sides)], sides, traits), 1]
     grad_scale = Scale(sides[0].top / levels[0], levels[0], sides[0].top)
     hess_scale = Scale(1.0, 1, 1.0)
     if hess is not None:
