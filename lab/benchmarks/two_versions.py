@@ -112,9 +112,8 @@ def work() -> None:
         sys.meta_path[:] = finders
         sys.path.insert(0, source)
     import bitgrove
-    import bitgrove._core
 
-    print(json.dumps(bitgrove._core.__file__), flush=True)
+    print(json.dumps(sys.modules["bitgrove._core"].__file__), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         if "rows" in asked:
