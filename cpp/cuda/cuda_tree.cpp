@@ -221,6 +221,8 @@ std::vector<SplitInfo> CudaTree::find(std::span<const SearchNode> nodes, int64_t
 }
 
 std::vector<SplitInfo> CudaTree::search(const SearchPlan& plan) {
+  for (const Subtraction& step : plan.subtractions)
+    require(step.out_slot == step.parent_slot, "a GPU subtracts in place");
   const BlockPlan blocks = blocks_for(plan.builds);
   PlanWriter writer(stream, buffers.plan_room);
   const int64_t builds_at = writer.add(blocks.builds),

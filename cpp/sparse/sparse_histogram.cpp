@@ -239,11 +239,11 @@ void subtract_sparse(std::span<const Subtraction> plan, std::span<const Build> b
   std::vector<Subtraction> whole;
   std::vector<std::pair<Subtraction, Build>> by_rows;
   for (const Subtraction& step : plan) {
+    check_subtraction(step, pool, bins.n_bins());
     const auto build = std::find_if(builds.begin(), builds.end(), [&](const Build& candidate) {
       return candidate.slot == step.built_slot;
     });
-    if (build != builds.end() && step.out_width == step.parent_width &&
-        has_few_values(*build, bins))
+    if (build != builds.end() && step.out_slot == step.parent_slot && has_few_values(*build, bins))
       by_rows.emplace_back(step, *build);
     else
       whole.push_back(step);

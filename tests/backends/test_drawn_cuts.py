@@ -72,7 +72,6 @@ def test_cpu_equals_reference(
             if option[1:3] == (info["feature"], info["bin"])
         ]
         assert info["gain"] == pytest.approx(max(option[0] for option in same), rel=1e-9, abs=1e-12)
-        assert info["feature"] not in mapper.drawn_features or len(same) <= 2
 
 
 @pytest.mark.parametrize("width", [16, 32, 64])

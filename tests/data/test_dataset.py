@@ -321,6 +321,8 @@ def test_arrays_at_odd_addresses(dtype: type) -> None:
     params = {"objective": "regression", "n_estimators": 3}
     model = bg.train(params, odd)
     assert model.digest() == bg.train(params, bg.Dataset(X, y, weight=np.ones(300))).digest()
+    frame = pd.DataFrame(shifted(X), columns=model.feature_names, copy=False)
+    assert all(column.flags.aligned for column in bg.Dataset(frame, y).columns)
     assert rows_for_prediction(shifted(X), model.feature_names).flags.aligned
     assert model.predict(shifted(X)).tobytes() == model.predict(X).tobytes()
 

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import sparse
 
 import bitgrove as bg
 from bitgrove.data.levels import INTEGER, REAL, TEXT, Levels, read_levels, union
@@ -88,6 +89,35 @@ def test_large_ids_in_an_array() -> None:
     assert model.predict(X)[1] > model.predict(X)[0] + 0.1
     fitted = bg.BitGroveRegressor(n_estimators=5, categorical_features=[0]).fit(X, ids % 2)
     assert np.array_equal(fitted.predict(X), model.predict(X))
+
+
+def test_large_ids_of_a_validation_set() -> None:
+    """It has the categories of the set that it refers to, read as exactly."""
+    ids = np.arange(400) % 20
+    X, y = np.column_stack((ids + 2**60, np.arange(400))), (ids % 2).astype(float)
+    train = bg.Dataset(X, y, categorical_feature=[0])
+    losses = []
+    for valid in (train.create_valid(X, y), bg.Dataset(X, y, categorical_feature=[0])):
+        params = {"objective": "binary", "n_estimators": 5, "metric": "logloss"}
+        model = bg.train(params, train, valid_sets=[valid])
+        losses.append(model.info.evals_result)
+    assert losses[0] == losses[1]
+    assert np.array_equal(model.predict(bg.Dataset(X, reference=train)), model.predict(X))
+
+
+@pytest.mark.parametrize("by", ["csr", "csc"])
+def test_sparse_whole_numbers_with_a_category(by: str) -> None:
+    rng = np.random.default_rng(0)
+    dense = rng.integers(0, 4, (300, 3))
+    table, y = getattr(sparse, f"{by}_matrix")(dense), rng.random(300)
+    assert table.dtype == np.int64
+    params = {"objective": "regression", "n_estimators": 3}
+    models = [
+        bg.train(params, bg.Dataset(X, y, categorical_feature=[0]))
+        for X in (table, dense.astype(float))
+    ]
+    assert models[0].digest() == models[1].digest()
+    assert np.array_equal(models[1].predict(table), models[1].predict(dense))
 
 
 @pytest.mark.parametrize("kind", NUMBERS)

@@ -165,6 +165,8 @@ def test_labels_of_nullable_types(cancer: Any, dtype: str, stored: str) -> None:
     named = fit(BitGroveClassifier, X, given, eval_set=[(X, given)])
     assert named.classes_.dtype == stored and named.classes_.tolist() == names.tolist()
     assert np.array_equal(named.predict(X), names[fit(BitGroveClassifier, X, y).predict(X)])
+    frame = fit(BitGroveClassifier, X, given.to_frame())
+    assert frame.classes_.tolist() == names.tolist()
     given[3] = pd.NA
     with pytest.raises((DataError, ValueError), match=r"NaN|no label in"):
         fit(BitGroveClassifier, X, given)

@@ -87,7 +87,8 @@ def test_ids_of_queries_are_told_apart(queries: Any) -> None:
     """Large ones, also those of pandas' nullable types, which scikit-learn would make floats."""
     X, y, qid = queries
     wanted = fit(X, y, qid=qid).model_.digest()
-    for ids in (qid + 2**60, pd.Series(qid + 2**60, dtype="Int64"), qid.astype("datetime64[s]")):
+    large = pd.Series(qid + 2**60, dtype="Int64")
+    for ids in (qid + 2**60, large, large.to_frame(), qid.astype("datetime64[s]")):
         assert fit(X, y, qid=ids).model_.digest() == wanted
 
 

@@ -58,6 +58,13 @@ def choice_of(categorical_feature: Any) -> CategoryChoice:
     return CategoryChoice(tuple(listed))
 
 
+def choice_beside(reference: Any, X: Any) -> CategoryChoice:
+    """Of a table beside a Dataset: its categories, and by type. Large ids stay exact so."""
+    shape: Any = getattr(X, "shape", ())
+    n_features = shape[1] if len(shape) == 2 else 0
+    return CategoryChoice(tuple(f for f in sorted(reference.levels) if f < n_features))
+
+
 def _position(item: Any, at: Mapping[str, int] | None, n_features: int) -> int:
     """at: where the columns are, by name."""
     if isinstance(item, str):

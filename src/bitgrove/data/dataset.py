@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.data.categories import choice_of
+from bitgrove.data.categories import BY_TYPE, choice_beside, choice_of
 from bitgrove.data.device_tables import beside, device_of, on_host
 from bitgrove.data.given_rows import Queries, table_and_scores
 from bitgrove.data.given_values import (
@@ -112,6 +112,8 @@ class Dataset(NamedParts):
         with problems.collect():
             names = given_names(feature_names, feature_name)
             choice = choice_of(categorical_feature)
+            if reference is not None and choice is BY_TYPE:
+                choice = choice_beside(reference, X)
             self.columns, found, self.levels = to_columns(X, choice, names)
             self.feature_names = checked_names(names, found, self.n_features, reference)
         n_rows = len(self.columns[0]) if hasattr(self, "columns") else _n_rows_of(X)

@@ -25,8 +25,11 @@ def not_masked(what: str, values: Any) -> Any:
 def as_stored(values: Any) -> Any:
     """Whole numbers and flags of pandas' nullable types as NumPy holds them, if none is missing.
 
-    scikit-learn would make floats of them, where large ids are the same.
+    scikit-learn would make floats of them, where large ids are the same. A frame of one column is
+    that column.
     """
+    if getattr(values, "ndim", 0) == 2 and values.shape[1] == 1 and hasattr(values, "iloc"):
+        values = values.iloc[:, 0]
     stored = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
     if stored is None or stored.kind not in "biu" or values.isna().any():
         return values

@@ -140,7 +140,7 @@ def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> Sequen
     if names is not None:
         return sparse_series(_frame_columns(X, names))
     table = X if is_sparse(X) else as_array("X", X)
-    is_wide = table.dtype in (np.int64, np.uint64)
+    is_wide = not is_sparse(table) and table.dtype in (np.int64, np.uint64)
     if has_categories and (is_wide or table.dtype.kind in "OUT") and table.ndim == 2:
         return [table[:, feature] for feature in range(table.shape[1])]
     return _array_columns(table)
@@ -200,6 +200,7 @@ def _pandas_columns(X: Any) -> list[Any]:
     columns: dict[int, Any] = {}
     for at in alike.values() if len(X) <= _FEW_ROWS or _is_one_array(X) else ():
         table = (X if len(at) == X.shape[1] else X.iloc[:, at]).to_numpy()
+        table = np.require(table, requirements="A")
         columns.update(zip(at, table.T, strict=True))
     return [columns[f] if f in columns else X.iloc[:, f] for f in range(X.shape[1])]
 
