@@ -15,6 +15,9 @@ mkdir -p "$build/package"
 cp -r src/bitgrove "$build/package/"
 rm -f "$build"/package/bitgrove/_core*.so
 cp "$build"/_core*.so "$build/package/bitgrove/"
+# The finder of an editable install would come before the path, and bring the usual core.
+echo 'import sys; sys.meta_path[:] = [x for x in sys.meta_path if not type(x).__module__.startswith("_editable")]' \
+  > "$build/package/sitecustomize.py"
 short=$(echo "$kind" | cut -c1)
 # The C++ library beside it: exceptions of the core are thrown through the sanitizer.
 library="$("${CXX:-c++}" -print-file-name="lib${short}san.so") $("${CXX:-c++}" -print-file-name=libstdc++.so.6)"
