@@ -7,6 +7,7 @@ shift 2
 python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")  # CMake wants the whole path
 kind=$(echo "$sanitizers" | cut -d, -f1)
 build=build/$kind
+mkdir -p build
 cmake=$(command -v cmake || echo "$(dirname "$python")/cmake")
 "$cmake" -S . -B "$build" -DPython_EXECUTABLE="$python" -DBITGROVE_SANITIZE="$sanitizers" \
   -DBITGROVE_STUB=OFF ${CMAKE_ARGS:-} > "$build.log" 2>&1 || { cat "$build.log"; exit 1; }
