@@ -10,8 +10,9 @@ import pytest
 from bitgrove.backends.reference import output_gradients
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
+from bitgrove.objectives import OBJECTIVES
 from bitgrove.params import resolve
-from bitgrove.training.quantize import Traits, quantize
+from bitgrove.training.quantize import Traits, quantize, traits_of
 from kernel_cases import cpu
 from rounding_cases import BITS, example, facts, heavy_tail, limits, run
 
@@ -103,13 +104,31 @@ def test_full_precision_ignores_the_robust_scale() -> None:
     assert facts(quantized) == facts(expected)
 
 
-@pytest.mark.parametrize(("bits", "expected"), [(2, 3), (4, 15), (7, 127), (8, 127)])
-def test_joint_outputs_have_twice_the_levels(bits: int, expected: int) -> None:
-    """Of gradients alone, and only as long as a row takes two bytes; "max" knows nothing of it."""
+@pytest.mark.parametrize(
+    ("bits", "n_joint", "expected"),
+    [
+        (4, 1, (7, 14)),
+        (2, 4, (2, 4)),
+        (4, 4, (14, 28)),
+        (4, 10, (22, 44)),
+        (6, 20, (127, 254)),
+        (4, 2000, (127, 254)),
+    ],
+)
+def test_levels_grow_with_the_root_of_the_number_of_joint_outputs(
+    bits: int, n_joint: int, expected: tuple[int, int]
+) -> None:
+    """Only as long as a row takes two bytes; "max" knows nothing of it."""
     grad, hess = example(5000)
-    gradients = output_gradients(grad, hess)
-    for scale, limit in (("robust", expected), ("max", 2 ** (bits - 1) - 1)):
+    gradients, plain = output_gradients(grad, hess), (2 ** (bits - 1) - 1, 2**bits - 2)
+    for scale, levels in (("robust", expected), ("max", plain)):
         params = resolve({"gradient_bits": bits, "gradient_scale": scale})
-        joint = Traits(joint_outputs=True)
+        joint = Traits(n_joint=n_joint)
         found = quantize(cpu(), gradients, params, 1, one_run(5000), SoloComm(), joint)
-        assert (found.grad_limit, found.hess_limit) == (limit, 2**bits - 2)
+        assert (found.grad_limit, found.hess_limit) == levels
+
+
+def test_outputs_of_softmax_are_joint_and_those_of_other_losses_are_not() -> None:
+    for name, n_joint in (("multiclass", 5), ("multiclassova", 1), ("regression", 1)):
+        objective = OBJECTIVES[name].for_model({"sigmoid": 1.0}, 5)
+        assert traits_of(objective.output(0)).n_joint == n_joint

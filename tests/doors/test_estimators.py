@@ -340,6 +340,33 @@ def test_eval_sets_in_all_forms(iris: Any) -> None:
         assert curves(pairs, eval_sample_weight=[None, weight]) == one + weighted
 
 
+def test_training_rows_may_be_judged_with_other_queries_and_scores(iris: Any) -> None:
+    """The same X and y are the training set itself only if nothing else is said of them."""
+    X, y = iris
+    sizes = [30, 120]
+
+    def ndcg(**more: Any) -> Any:
+        model = BitGroveRanker(n_estimators=3, metric="ndcg@5", n_jobs=1)
+        model.fit(X, y, group=sizes, eval_set=[(X, y)], **more)
+        return model.evals_result_["valid_0" if more else "training"]["ndcg@5"]
+
+    assert ndcg() != ndcg(eval_group=[[150]])
+    with pytest.raises(DataError, match="1000"):
+        ndcg(eval_group=[[1000]])
+
+    def errors(train: Any, **more: Any) -> Any:
+        model = BitGroveRegressor(n_estimators=3, n_jobs=1)
+        model.fit(X, y, init_score=train, eval_set=[(X, y)], **more)
+        (curves,) = model.evals_result_.values()
+        return curves["rmse"]
+
+    start = np.full(len(y), 7.0)
+    assert errors(start) == errors(start, eval_init_score=[start])
+    assert errors(start)[0] < errors(start, eval_init_score=[start + 10.0])[0]
+    with pytest.raises(DataError, match="init_score"):
+        errors(None, eval_init_score=[start])
+
+
 def test_eval_set_mistakes(iris: Any) -> None:
     X, y = iris
     two = y < 2

@@ -131,6 +131,7 @@ _MADE: dict[str, Callable[[int], Table]] = {
     "four_classes": _classes("four_classes", 4),
     "ten_classes": _classes("ten_classes", 10),
     "twenty_classes": _classes("twenty_classes", 20),
+    "thirty_classes": _classes("thirty_classes", 30),
 }
 _REAL = ("nycflights13", "household_power", "census_kdd", "kddcup04_bio", "covtype", "adult")
 TABLES = (*_MADE, *_REAL)

@@ -78,9 +78,23 @@ class Rows(NamedTuple):
 
 
 def same_rows(these: Rows, others: Rows) -> bool:
-    """Whether an eval set is the training data itself: the same objects, not equal copies."""
-    same_weight = these.weight is None or these.weight is others.weight
-    return these.X is others.X and these.y is others.y and same_weight
+    """Whether an eval set is the training data itself: the same objects, not equal copies.
+
+    Of weights, scores and queries the same objects, too, or none: then they are the training's.
+    """
+    mine, theirs = these.queries or Queries(), others.queries or Queries()
+    return (
+        these.X is others.X
+        and these.y is others.y
+        and _same_or_none(these.weight, others.weight)
+        and _same_or_none(these.init_score, others.init_score)
+        and _same_or_none(mine.group, theirs.group)
+        and _same_or_none(mine.qid, theirs.qid)
+    )
+
+
+def _same_or_none(this: Any, other: Any) -> bool:
+    return this is None or this is other
 
 
 def pairs_of(eval_set: Any) -> list[tuple[Any, Any]]:

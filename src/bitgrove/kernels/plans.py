@@ -5,6 +5,9 @@ Owns their names in Python; they are declared once, with their meaning, in kerne
 
 from __future__ import annotations
 
+from collections import namedtuple
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,6 +52,16 @@ def records(dtype: np.dtype[np.void], n_records: int, **fields: object) -> Recor
     for name, values in fields.items():
         made[name] = values
     return made
+
+
+def _named(dtype: np.dtype[np.void]) -> Any:
+    """Makes a tuple with the names of its fields of what `record.item()` returns."""
+    assert dtype.names is not None
+    return namedtuple("Record", dtype.names)._make
+
+
+row_totals = _named(ROW_TOTALS)
+magnitudes = _named(MAGNITUDES)
 
 
 def no_splits(n_nodes: int) -> Records:

@@ -7,6 +7,7 @@ Receives one output's float32 gradients on the backend; returns packed integers 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,7 +19,12 @@ from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Roundin
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, max_integers, sum_integers, sum_records
 from bitgrove.errors import TrainingError
-from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS
+from bitgrove.kernels.plans import (
+    MAGNITUDE_SHIFT,
+    SQUARED_ERROR_UNITS,
+    magnitudes,
+    row_totals,
+)
 from bitgrove.objectives.base import Objective
 from bitgrove.params import TrainParams
 
@@ -29,12 +35,14 @@ FULL_PRECISION_BITS = 24
 # (about what it is for normal values).
 _USUAL_TAIL = 10.0
 # The most levels of a gradient and a hessian in a row of two bytes; and in one of four, which is
-# slower: taken where two bytes would be this many times too few. Sooner if the tail is of weights:
-# rows of little weight are no noise, and are most of what a model is asked for. Then gradients get
-# more levels than they ask for: next to huge weights those of the others need them, and in four
-# bytes they cost no time.
+# slower.
 _MOST_LEVELS, _WIDE_LEVELS = (127, 254), (2**15 - 1, 2**16 - 2)
-_TOO_FEW, _TOO_FEW_OF_WEIGHTS, _FINER_OF_WEIGHTS = 8, 4, 4
+# A row takes four bytes if more than this many times _MOST_LEVELS are wanted; sooner if the tail is
+# of weights: rows of little weight are no noise, and are most of what a model is asked for.
+_TOO_FEW, _TOO_FEW_OF_WEIGHTS = 8, 4
+# Next to huge weights the gradients of the others need so many times the levels of the rule; in
+# four bytes they cost no time.
+_FINER_OF_WEIGHTS = 4
 _INFINITY_BITS = 0x7F800000
 _HALF_STEP = 1 << (MAGNITUDE_SHIFT - 1)
 _AS_BITS, _AS_FLOATS = struct.Struct("=4I"), struct.Struct("=4f")  # of two sides
@@ -79,14 +87,15 @@ class Traits(NamedTuple):
     """What the scale must know of an objective, as its classes say."""
 
     unit_hessian: bool = False  # a hessian is its row's weight and nothing else
-    joint_outputs: bool = False
+    n_joint: int = 1  # outputs that become one prediction together
 
 
 NO_TRAITS = Traits()
 
 
 def traits_of(objective: Objective) -> Traits:
-    return Traits(objective.unit_hessian, objective.joint_outputs)
+    n_joint = objective.n_outputs if objective.joint_outputs else 1
+    return Traits(objective.unit_hessian, n_joint)
 
 
 class Side(NamedTuple):
@@ -106,18 +115,18 @@ def magnitudes_of(gradients: OutputGradients, comm: Comm) -> list[Side]:
     The upper bits of a float are nearly its logarithm: their mean is exact in integers, about that
     of the geometric mean, and a few huge values hardly move it.
     """
-    grad_logs, hess_logs, grad_rows, hess_rows, *bits = gradients.magnitudes.item()
-    tops = max_integers(comm, bits)
+    found = magnitudes(gradients.magnitudes.item())
+    tops = max_integers(comm, (found.grad_top, found.hess_top))
     for what, top in zip(("the gradients", "the hessians"), tops, strict=True):
         if top >= _INFINITY_BITS:
             raise TrainingError(
                 f"{what} overflowed float32; scale the target or the weights down, "
                 "or lower learning_rate"
             )
-    sums = sum_integers(comm, (grad_logs, hess_logs, grad_rows, hess_rows))
-    grad_logs, hess_logs, grad_rows, hess_rows = sums
-    found = _AS_BITS.pack(*tops, _typical(grad_logs, grad_rows), _typical(hess_logs, hess_rows))
-    grad_top, hess_top, grad, hess = _AS_FLOATS.unpack(found)
+    mine = (found.grad_logs, found.grad_rows, found.hess_logs, found.hess_rows)
+    grad_logs, grad_rows, hess_logs, hess_rows = sum_integers(comm, mine)
+    bits = _AS_BITS.pack(*tops, _typical(grad_logs, grad_rows), _typical(hess_logs, hess_rows))
+    grad_top, hess_top, grad, hess = _AS_FLOATS.unpack(bits)
     sides = [Side(grad_top, grad), Side(hess_top, hess)]
     return sides[:1] if gradients.hess is None else sides
 
@@ -130,15 +139,15 @@ def _typical(logs: int, n_rows: int) -> int:
 def robust_levels(plain: Sequence[int], sides: Sequence[Side], traits: Traits) -> list[int]:
     """The levels of the largest gradient and hessian: more where nearly all are far smaller.
 
-    Twice as many for gradients of joint outputs: classes that can be told apart well would lose.
+    Of n joint outputs sqrt(n) times as many: the noise of all their trees adds up in a prediction.
 
     Where the hessians have such a tail too, the gradients' counts only as far as it is heavier:
     rows of little gradient and hessian say little, and rounding most of them to zero is what makes
     rare classes and long queries fast. Not so if the hessians are the rows' weights alone.
     """
-    unit_hessian, joint = traits
-    if joint:
-        plain = [max(plain[0], min(2 * plain[0] + 1, _MOST_LEVELS[0])), *plain[1:]]
+    unit_hessian, n_joint = traits
+    more = [math.isqrt(few * few * n_joint) for few in plain]
+    plain = [max(few, min(*pair)) for few, *pair in zip(plain, more, _MOST_LEVELS, strict=False)]
     tails = [side.tail for side in sides]
     shared = tails[1] if len(tails) == 2 and not unit_hessian else 1.0
     wanted = [plain[0] * tails[0] / shared / _USUAL_TAIL]
@@ -161,6 +170,16 @@ def noise_share(squared_grad: int, squared_error: int) -> float:
     return min(1.0, errors / squared_grad) if squared_grad else float(errors > 0)
 
 
+def scales_of(sides: Sequence[Side], params: TrainParams, traits: Traits) -> tuple[Scale, Scale]:
+    """Of the gradients and the hessians; without hessians the second counts."""
+    bits = params.gradient_bits or FULL_PRECISION_BITS
+    levels = [2 ** (bits - 1) - 1, 2**bits - 2][: len(sides)]
+    if params.gradient_scale == "robust" and params.gradient_bits is not None:
+        levels = robust_levels(levels, sides, traits)
+    grad, *hess = [Scale(side.top / n, n, side.top) for side, n in zip(sides, levels, strict=True)]
+    return grad, hess[0] if hess else Scale(1.0, 1, 1.0)
+
+
 def quantize(
     backend: Backend,
     gradients: OutputGradients,
@@ -171,39 +190,29 @@ def quantize(
     traits: Traits = NO_TRAITS,
 ) -> QuantizedGradients:
     """Packs one output's gradients; hess is None where the count is the hessian."""
-    grad, hess = gradients.grad, gradients.hess
-    bits = params.gradient_bits or FULL_PRECISION_BITS
-    sides = magnitudes_of(gradients, comm)
-    levels = [2 ** (bits - 1) - 1, 2**bits - 2]
-    if params.gradient_scale == "robust" and params.gradient_bits is not None:
-        levels = [*robust_levels(levels[: len(sides)], sides, traits), 1]
-    grad_scale = Scale(sides[0].top / levels[0], levels[0], sides[0].top)
-    hess_scale = Scale(1.0, 1, 1.0)
-    if hess is not None:
-        hess_scale = Scale(sides[1].top / levels[1], levels[1], sides[1].top)
+    grad, hess = scales_of(magnitudes_of(gradients, comm), params, traits)
     # Beyond the float32 mantissa there is nothing to round at random.
     stochastic = params.rounding == "stochastic" and params.gradient_bits is not None
+    half_bits = row_half_bits(grad.limit, hess.limit)
     rounding = Rounding(
-        grad_scale.inverse,
-        hess_scale.inverse,
-        grad_scale.limit,
-        hess_scale.limit,
-        row_half_bits(grad_scale.limit, hess_scale.limit),
-        key,
-        stochastic,
+        grad.inverse, hess.inverse, grad.limit, hess.limit, half_bits, key, stochastic
     )
-    packed = backend.quantize(grad, hess, rounding, runs if stochastic else one_run(len(grad)))
-    totals = sum_records(comm, packed.totals)[0].item()
-    abs_grad, _, hess_sum, zero_rows, squared_grad, squared_error = totals
+    packed = backend.quantize(
+        gradients.grad,
+        gradients.hess,
+        rounding,
+        runs if stochastic else one_run(len(gradients.grad)),
+    )
+    totals = row_totals(sum_records(comm, packed.totals)[0].item())
     return QuantizedGradients(
         packed,
-        grad_scale.unit,
-        hess_scale.unit,
-        grad_scale.limit,
-        hess_scale.limit,
-        abs_grad,
-        hess_sum,
-        zero_rows,
-        (grad_scale.top, hess_scale.top),
-        noise_share(squared_grad, squared_error),
+        grad_scale=grad.unit,
+        hess_scale=hess.unit,
+        grad_limit=grad.limit,
+        hess_limit=hess.limit,
+        abs_grad_sum=totals.abs_grad,
+        hess_sum=totals.hess,
+        zero_rows=totals.zero_rows,
+        largest=(grad.top, hess.top),
+        rounding_noise=noise_share(totals.squared_grad, totals.squared_error),
     )
