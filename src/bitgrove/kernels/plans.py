@@ -5,7 +5,7 @@ Owns their names in Python; they are declared once, with their meaning, in kerne
 
 from __future__ import annotations
 
-from collections import namedtuple
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -54,14 +54,10 @@ def records(dtype: np.dtype[np.void], n_records: int, **fields: object) -> Recor
     return made
 
 
-def _named(dtype: np.dtype[np.void]) -> Any:
-    """Makes a tuple with the names of its fields of what `record.item()` returns."""
-    assert dtype.names is not None
-    return namedtuple("Record", dtype.names)._make
-
-
-row_totals = _named(ROW_TOTALS)
-magnitudes = _named(MAGNITUDES)
+def fields_of(record: np.void) -> Any:
+    """The fields of one record by their names, as Python's numbers."""
+    assert record.dtype.names is not None
+    return SimpleNamespace(**dict(zip(record.dtype.names, record.item(), strict=True)))
 
 
 def no_splits(n_nodes: int) -> Records:

@@ -19,12 +19,7 @@ from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Roundin
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, max_integers, sum_integers, sum_records
 from bitgrove.errors import TrainingError
-from bitgrove.kernels.plans import (
-    MAGNITUDE_SHIFT,
-    SQUARED_ERROR_UNITS,
-    magnitudes,
-    row_totals,
-)
+from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS, fields_of
 from bitgrove.objectives.base import Objective
 from bitgrove.params import TrainParams
 
@@ -115,7 +110,7 @@ def magnitudes_of(gradients: OutputGradients, comm: Comm) -> list[Side]:
     The upper bits of a float are nearly its logarithm: their mean is exact in integers, about that
     of the geometric mean, and a few huge values hardly move it.
     """
-    found = magnitudes(gradients.magnitudes.item())
+    found = fields_of(gradients.magnitudes)
     tops = max_integers(comm, (found.grad_top, found.hess_top))
     for what, top in zip(("the gradients", "the hessians"), tops, strict=True):
         if top >= _INFINITY_BITS:
@@ -203,7 +198,7 @@ def quantize(
         rounding,
         runs if stochastic else one_run(len(gradients.grad)),
     )
-    totals = row_totals(sum_records(comm, packed.totals)[0].item())
+    totals = fields_of(sum_records(comm, packed.totals)[0])
     return QuantizedGradients(
         packed,
         grad_scale=grad.unit,
