@@ -128,7 +128,7 @@ def test_levels_grow_with_the_root_of_the_number_of_joint_outputs(
         assert (found.grad_limit, found.hess_limit) == levels
 
 
-def test_outputs_of_softmax_are_joint_and_those_of_other_losses_are_not() -> None:
-    for name, n_joint in (("multiclass", 5), ("multiclassova", 1), ("regression", 1)):
+def test_outputs_of_classes_are_joint_and_those_of_targets_are_not() -> None:
+    for name, n_joint in (("multiclass", 5), ("multiclassova", 5), ("regression", 1)):
         objective = OBJECTIVES[name].for_model({"sigmoid": 1.0}, 5)
-        assert traits_of(objective.output(0)).n_joint == n_joint
+        assert traits_of(objective, 0).n_joint == n_joint

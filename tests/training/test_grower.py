@@ -38,7 +38,7 @@ class PlainGrower:
         self.matrix = booster.matrix
         gradients = self.backend.gradients(booster.objective, booster.scores, booster.targets)
         key = rounding_key(booster.params.random_state, 0)
-        how = (booster.params, key, booster.runs, SoloComm(), traits_of(booster.objective))
+        how = (booster.params, key, booster.runs, SoloComm(), traits_of(booster.objective, 0))
         self.quantized = quantize(self.backend, gradients.output(0), *how)
         self.rules = gain_rules(booster.params, self.quantized)
         self.least_weight = booster.params.min_child_weight / self.quantized.hess_scale

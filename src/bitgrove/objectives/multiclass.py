@@ -30,6 +30,7 @@ class _Classes(Objective):
     default_metric = "multi_logloss"
     predicts = "class probabilities"
     is_classifier = True
+    joint_outputs = True  # probabilities of a row are scaled to one
 
     num_class: int | None = None
 
@@ -105,7 +106,6 @@ class Multiclass(_Classes):
     synonyms = ("softmax", "multi:softprob", "multi:softmax", "MultiClass")
     family = "softmax"
     kernel = "softmax"
-    joint_outputs = True
 
     @classmethod
     def for_model(cls, settings: Mapping[str, Any], n_outputs: int) -> Self:

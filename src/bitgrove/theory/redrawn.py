@@ -109,7 +109,7 @@ def redrawn_trees(
             gradients = booster.backend.gradients(booster.objective, scores, booster.targets)
         if iteration in chosen:
             part, rows = gradients.output(output), _rows_seen(booster, iteration)
-            traits = traits_of(booster.objective.output(output))
+            traits = traits_of(booster.objective, output)
             facts = (part.grad, part.hess, params, seed, traits)
             yield RedrawnTree(number, tree, leaf[rows], rows, *facts), booster
         scores[output] += tree.leaf_value[leaf]

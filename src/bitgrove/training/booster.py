@@ -247,7 +247,7 @@ class Booster:
     def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> ScoreChange:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
-        traits = traits_of(self.objective.output(output))
+        traits = traits_of(self.objective, output)
         drawn = self.draws.draw(gradients, iteration, number)
         quantized = quantize(backend, drawn.gradients, params, key, self.runs, self.comm, traits)
         n_columns = self.matrix.mapper.n_features

@@ -88,9 +88,9 @@ class Traits(NamedTuple):
 NO_TRAITS = Traits()
 
 
-def traits_of(objective: Objective) -> Traits:
+def traits_of(objective: Objective, output: int) -> Traits:
     n_joint = objective.n_outputs if objective.joint_outputs else 1
-    return Traits(objective.unit_hessian, n_joint)
+    return Traits(objective.output(output).unit_hessian, n_joint)
 
 
 class Side(NamedTuple):
