@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "common/parallel.h"
 #include "objectives/gradients.h"
-#include "objectives/rank_columns.h"
+#include "objectives/rank_pairs.h"
 
 namespace bitgrove {
 namespace {
@@ -17,17 +18,6 @@ struct Query : RankQuery {
   const float* weight;
   float *grad, *hess;
 };
-
-// x rounded to an integer, ties to even, |x| < 2^62: in two parts of 32 bits, because few
-// processors have the conversion for vectors.
-BG_FN int64_t fixed(double x) {
-  const double shifted = x * 0x1p-32 + ROUNDING_SHIFT;
-  const double low = x - (shifted - ROUNDING_SHIFT) * 0x1p32;
-  const auto high_bits = static_cast<uint64_t>(bits_of_double(shifted)) << 32;
-  const auto low_bits = static_cast<uint64_t>(bits_of_double(low + ROUNDING_SHIFT));
-  return static_cast<int64_t>(high_bits + low_bits -
-                              static_cast<uint64_t>(bits_of_double(ROUNDING_SHIFT)));
-}
 
 // Pairs from which on a query is shared by all threads, and those of one task then: less than a
 // tenth of a second, after which Ctrl-C is heard.
@@ -47,6 +37,7 @@ struct Room {
   std::vector<RankOrder> order;
   std::vector<int64_t> sums, hits;
   RankMemory ranks;
+  PairMemory pairs;
   std::vector<ListRow> rows;
   std::vector<double> label;
 };
@@ -62,118 +53,10 @@ const int64_t* count_hits(const Query& q, Room& room) {
   return room.hits.data();
 }
 
-// What a rank gets of its pairs with ranks below, and the sum of their lambdas.
-struct UpperSums {
-  int64_t grad, hess, lambdas;
-};
-
-// How the pairs of a query pull.
-struct PullRules {
-  LossParameters parameters;
-  double inverse_best, unit;
-  bool scaled;
-};
-
-template <class LossOf>
-BG_FN void weigh_pairs(const RankedRow& upper, const RankColumns& others, int64_t first, int64_t n,
-                       double inverse_best) {
-  double *BG_RESTRICT gap = others.gap, *BG_RESTRICT weight = others.weight;
-  for (int64_t k = first; k < n; ++k) {
-    const WeighedPair pair = weigh_pair<LossOf>(upper, others.at(k), inverse_best);
-    gap[k] = pair.gap;
-    weight[k] = pair.weight;
-  }
-  std::fill_n(gap + n, PAIR_LANES, 0.0);
-  std::fill_n(weight + n, PAIR_LANES, 0.0);
-}
-
-// Adds the pairs of a rank with the others from `first` on to the others' sums. `scaled` is known
-// to the compiler.
-BG_FN UpperSums pull_each(double label, const RankColumns& others, int64_t first, int64_t n,
-                          const PullRules& rules, bool scaled) {
-  const double *gap = others.gap + first, *weight = others.weight + first;
-  const double* labels = others.label + first;
-  int64_t *BG_RESTRICT grads = others.grad + first, *BG_RESTRICT hesses = others.hess + first;
-  const int64_t n_padded = (n - first + PAIR_LANES - 1) / PAIR_LANES * PAIR_LANES;
-  int64_t grad_sum = 0, hess_sum = 0, lambdas = 0;
-  for (int64_t k = 0; k < n_padded; ++k) {
-    const RankPair pair = pull_pair({gap[k], weight[k]}, rules.unit, rules.parameters, scaled);
-    const int64_t lambda = fixed(pair.lambda), hess = fixed(pair.hess);
-    const int64_t grad = label > labels[k] ? lambda : -lambda;
-    grads[k] -= grad;
-    hesses[k] += hess;
-    grad_sum += grad;
-    hess_sum += hess;
-    lambdas += lambda;
-  }
-  return {grad_sum, hess_sum, lambdas};
-}
-
-// The same for every loss.
-UpperSums pull_pairs(double label, const RankColumns& others, int64_t first, int64_t n,
-                     const PullRules& rules, Simd simd) {
-  UpperSums sums;
-  with_simd(simd, [&] {
-    sums = rules.scaled ? pull_each(label, others, first, n, rules, true)
-                        : pull_each(label, others, first, n, rules, false);
-  });
-  return sums;
-}
-
-// Puts the ranks from `first` on whose label is another one together; returns how many there are.
-template <class LossOf>
-int64_t gather_others(const Query& q, const RankTables& tables, const Room& room, int64_t first,
-                      const RankColumns& others) {
-  const double label = q.label[room.order[first].row];
-  int64_t n = 0;
-  for (int64_t rank = first + 1; rank < q.n_rows; ++rank) {
-    others.set(n, ranked_row<LossOf>(q, tables, room.order[rank].row, rank));
-    n += others.label[n] != label;
-  }
-  std::fill_n(others.label + n, PAIR_LANES, 0.0);
-  std::fill_n(others.grad, n + PAIR_LANES, 0);
-  std::fill_n(others.hess, n + PAIR_LANES, 0);
-  return n;
-}
-
-// Adds the pairs of the ranks [begin, end) with all below them to sums, which are in the order of
-// the ranks; returns twice the lambdas. Label by label: its pairs are with all other labels.
-template <class LossOf>
-int64_t add_pairs(const Query& q, const RankTables& tables, const PullRules& rules,
-                  const Room& room, RankMemory& memory, Simd simd, int64_t begin, int64_t end,
-                  int64_t* sums) {
-  const RankColumns others = memory.columns(q.n_rows);
-  const auto label_at = [&](int64_t rank) { return q.label[room.order[rank].row]; };
-  int64_t total = 0;
-  for (int64_t first = begin; first < end; ++first) {
-    const double label = label_at(first);
-    bool is_new = true;
-    for (int64_t i = begin; i < first && is_new; ++i) is_new = label_at(i) != label;
-    if (!is_new) continue;
-    const int64_t n = gather_others<LossOf>(q, tables, room, first, others);
-    int64_t next = 0;
-    for (int64_t i = first; i < end; ++i) {
-      if (label_at(i) != label) continue;
-      while (next < n && others.rank[next] < i) ++next;
-      const RankedRow upper = ranked_row<LossOf>(q, tables, room.order[i].row, i);
-      with_simd(simd, [&] { weigh_pairs<LossOf>(upper, others, next, n, rules.inverse_best); });
-      const UpperSums mine = pull_pairs(label, others, next, n, rules, simd);
-      sums[2 * i] += mine.grad;
-      sums[2 * i + 1] += mine.hess;
-      total -= 2 * mine.lambdas;
-    }
-    for (int64_t k = 0; k < n; ++k) {
-      sums[2 * others.rank[k]] += others.grad[k];
-      sums[2 * others.rank[k] + 1] += others.hess[k];
-    }
-  }
-  return total;
-}
-
 // Calls add(begin, end, memory, sums) for parts of the ranks, by all threads; they add to integers,
 // so that their order does not matter.
 using AddRanks =
-    std::function<int64_t(int64_t begin, int64_t end, RankMemory& memory, int64_t* sums)>;
+    std::function<int64_t(int64_t begin, int64_t end, PairMemory& memory, int64_t* sums)>;
 
 int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums,
                      const AddRanks& add) {
@@ -182,7 +65,7 @@ int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums,
   std::atomic<int64_t> total{0};
   parallel_tasks(blocks_of(n_upper, n_ranks), n_threads, [&](int64_t task) {
     thread_local std::vector<int64_t> mine;
-    thread_local RankMemory memory;
+    thread_local PairMemory memory;
     mine.assign(sums.size(), 0);
     total += add(task * n_ranks, std::min(n_upper, (task + 1) * n_ranks), memory, mine.data());
     for (size_t i = 0; i < sums.size(); ++i)
@@ -191,12 +74,41 @@ int64_t add_in_parts(int64_t n_upper, int n_threads, std::vector<int64_t>& sums,
   return total;
 }
 
+// Of queries of at most so many rows the order is counted: sorting is slower, since no processor
+// can foresee what it compares.
+constexpr int64_t MOST_COUNTED = 256;
+
+// A rank is how many rows are before it: of equal scores those above it. PAIR_LANES rows are
+// counted for at a time; behind the last one there are as many of the lowest score.
+BG_FN void count_ranks(const double* score, int64_t n, int64_t* rank) {
+  for (int64_t first = 0; first < n; first += PAIR_LANES) {
+    const double* mine = score + first;
+    int64_t before[PAIR_LANES] = {};
+    for (int64_t j = 0; j < first; ++j)
+      for (int64_t lane = 0; lane < PAIR_LANES; ++lane) before[lane] += score[j] >= mine[lane];
+    for (int64_t j = 0; j < PAIR_LANES; ++j)
+      for (int64_t lane = 0; lane < PAIR_LANES; ++lane)
+        before[lane] += (mine[j] > mine[lane]) | ((mine[j] == mine[lane]) & (j < lane));
+    for (int64_t j = first + PAIR_LANES; j < n; ++j)
+      for (int64_t lane = 0; lane < PAIR_LANES; ++lane) before[lane] += score[j] > mine[lane];
+    for (int64_t lane = 0; lane < PAIR_LANES; ++lane) rank[first + lane] = before[lane];
+  }
+}
+
 // Rows in the order of their scores, and room for the sums of as many.
-void order_rows(const Query& q, Room& room) {
+void order_rows(const Query& q, Room& room, Simd simd) {
   room.order.resize(q.n_rows);
   room.sums.assign(2 * q.n_rows, 0);
-  for (int64_t i = 0; i < q.n_rows; ++i) room.order[i] = {q.score[i], i};
-  std::sort(room.order.begin(), room.order.end());
+  if (q.n_rows > MOST_COUNTED) {
+    for (int64_t i = 0; i < q.n_rows; ++i) room.order[i] = {q.score[i], i};
+    return std::sort(room.order.begin(), room.order.end());
+  }
+  double score[MOST_COUNTED + PAIR_LANES];
+  int64_t rank[MOST_COUNTED + PAIR_LANES];
+  std::copy_n(q.score, q.n_rows, score);
+  std::fill_n(score + q.n_rows, PAIR_LANES, -std::numeric_limits<double>::infinity());
+  with_simd(simd, [&] { count_ranks(score, q.n_rows, rank); });
+  for (int64_t i = 0; i < q.n_rows; ++i) room.order[rank[i]] = {q.score[i], i};
 }
 
 // From sums in the order of the ranks.
@@ -214,14 +126,17 @@ void lambdas_of(Query q, const RankTables& tables, const GradientCall& call, Roo
                 int n_threads) {
   const LossParameters& parameters = call.parameters;
   const int64_t n = q.n_rows, n_upper = std::min(n, LossOf::truncation(parameters));
-  order_rows(q, room);
+  order_rows(q, room, call.simd);
   if constexpr (LossOf::COUNTS_HITS) q.hits = count_hits(q, room);
   const bool scaled = LossOf::scaled(room.order[0].score, room.order[n - 1].score, parameters);
   const PullRules rules{parameters, q.inverse_best, q.unit, scaled};
-  const auto add = [&](int64_t begin, int64_t end, RankMemory& memory, int64_t* to) {
-    return add_pairs<LossOf>(q, tables, rules, room, memory, call.simd, begin, end, to);
+  const RankColumns ranks = room.ranks.columns(n);
+  for (int64_t rank = 0; rank < n; ++rank)
+    ranks.set<LossOf::COUNTS_HITS>(rank, ranked_row<LossOf>(q, tables, room.order[rank].row, rank));
+  const auto add = [&](int64_t begin, int64_t end, PairMemory& memory, int64_t* to) {
+    return add_pairs<LossOf>(ranks, n, rules, memory, call.simd, begin, end, to);
   };
-  const int64_t total = n_upper * n < HUGE_QUERY ? add(0, n_upper, room.ranks, room.sums.data())
+  const int64_t total = n_upper * n < HUGE_QUERY ? add(0, n_upper, room.pairs, room.sums.data())
                                                  : add_in_parts(n_upper, n_threads, room.sums, add);
   const double inverse_unit = 1.0 / q.unit;
   const double norm = LossOf::norm(static_cast<double>(total) * inverse_unit, parameters);

@@ -6,14 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import bitgrove as bg
 from bitgrove.arithmetic.exact_math import row_hash
+from bitgrove.backends.base import make_targets
+from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.objectives.metrics import EvalData, make_metric
 from cases import CASES, signal, table
+from kernel_cases import SIMD, cpu
 
 F64 = NDArray[np.float64]
 GROUP = np.array([12, 1, 20, 7])
@@ -54,10 +60,37 @@ def exchanges(truncation: int) -> dict[tuple[int, int], float]:
     return found
 
 
+def many_queries(rng: np.random.Generator, name: str, sizes: list[int]) -> Any:
+    """Scores, of which many are equal, grades, and the objective."""
+    n_rows, settings = sum(sizes), {"lambdarank_truncation_level": int(rng.integers(1, 60))}
+    scores = np.round(rng.normal(size=(1, n_rows)) * rng.choice([1, 8, 1000])) / 8
+    grades = rng.integers(0, rng.choice([2, 5, 31]), n_rows).astype(float)
+    return OBJECTIVES[name].from_settings(settings), scores, grades
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["lambdarank", "rank_pairwise", "rank_map"]),
+    st.lists(st.integers(1, 40) | st.sampled_from([256, 257]), min_size=1, max_size=5),
+)
+def test_pairs_in_batches_are_the_references(seed: int, name: str, sizes: list[int]) -> None:
+    """Queries of any length, with any number of grades and equal scores: the same bits."""
+    objective, scores, grades = many_queries(np.random.default_rng(seed), name, sizes)
+    found = []
+    for backend in [ReferenceBackend(), *(cpu(1, simd) for simd in SIMD)]:
+        targets = make_targets(
+            backend, objective, grades, None, np.array(sizes), one_run(len(grades))
+        )
+        gradients = backend.gradients(objective, scores, targets)
+        found.append((gradients.grad.tobytes(), gradients.hess.tobytes()))
+    assert len(set(found)) == 1
+
+
 @pytest.mark.parametrize("truncation", [3, 100])
 def test_map_pulls_by_what_an_exchange_changes(truncation: int) -> None:
-    settings = {"lambdarank_norm": False, "lambdarank_truncation_level": truncation}
-    objective = OBJECTIVES["rank_map"].from_settings(settings)
+    given_settings = {"lambdarank_norm": False, "lambdarank_truncation_level": truncation}
+    objective = OBJECTIVES["rank_map"].from_settings(given_settings)
     grad, hess = objective.derivatives(SCORES[None], GRADES, objective.tables(GRADES, GROUP))
     deltas, step = exchanges(truncation), 1e-4
     for row in range(N):

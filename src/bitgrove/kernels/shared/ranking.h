@@ -133,14 +133,24 @@ BG_FN WeighedPair weigh_pair(const RankedRow& upper, const RankedRow& lower, dou
   return {upper.label > lower.label ? down : -down, Loss::weight(upper, lower, inverse_best)};
 }
 
-BG_FN RankPair pull_pair(const WeighedPair& pair, double unit, const LossParameters& parameters,
-                         bool scaled) {
+// In two steps: the CPU takes the powers of many pairs at once (common/powers.h).
+BG_FN double pull_exponent(const WeighedPair& pair, const LossParameters& parameters) {
+  return parameters[0] * pair.gap;
+}
+
+BG_FN RankPair pull_of_power(const WeighedPair& pair, double power, double unit,
+                             const LossParameters& parameters, bool scaled) {
   const double sigmoid = parameters[0], gap = pair.gap;
   const double weight = scaled ? pair.weight / (0.01 + (gap < 0.0 ? -gap : gap)) : pair.weight;
-  const double p = 1.0 / (1.0 + exact_exp(sigmoid * gap));
+  const double p = 1.0 / (1.0 + power);
   const double lambda = ((-sigmoid) * weight) * p;
   const double hess = (((sigmoid * sigmoid) * weight) * p) * (1.0 - p);
   return {lambda * unit, hess * unit};
+}
+
+BG_FN RankPair pull_pair(const WeighedPair& pair, double unit, const LossParameters& parameters,
+                         bool scaled) {
+  return pull_of_power(pair, exact_exp(pull_exponent(pair, parameters)), unit, parameters, scaled);
 }
 
 // A fixed-point sum as the gradient or hessian of its row. inverse_unit: a power of two, so that it
