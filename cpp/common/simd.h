@@ -44,15 +44,25 @@ BG_TARGET_AVX512 __attribute__((flatten, noinline)) void run_avx512(Body&& body)
 }
 #endif
 
+// Whether loops run by vectors: everywhere but on an x86-64 without AVX2.
+inline bool has_vectors(Simd level) {
+#if defined(BG_X86)
+  return level >= Simd::avx2;
+#else
+  return level == Simd::scalar;
+#endif
+}
+
 // Runs a loop nest compiled for the given level; everything it calls is inlined into it. `widest`:
-// where AVX-512 would bring little, its copy of the code stays out of the wheel.
-template <Simd widest = Simd::avx512, class Body>
+// where AVX-512 would bring little, its copy of the code stays out of the wheel; `narrowest`: what
+// the level is at least, where there are vectors.
+template <Simd widest = Simd::avx512, Simd narrowest = Simd::scalar, class Body>
 void with_simd(Simd level, Body&& body) {
 #if defined(BG_X86)
   if constexpr (widest == Simd::avx512)
     if (level == Simd::avx512) return run_avx512(body);
-  if (level >= Simd::avx2) return run_avx2(body);
-  run_plain(body);
+  if (narrowest == Simd::avx2 || level >= Simd::avx2) return run_avx2(body);
+  if constexpr (narrowest == Simd::scalar) run_plain(body);
 #else
   (void)level;
   body();

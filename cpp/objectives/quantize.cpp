@@ -65,8 +65,10 @@ template <int HalfBits>
 void quantize_rows(const float* grad, const float* hess, int64_t n, const Rounding& rounding,
                    void* out, SharedTotals& totals, int n_threads, Simd simd) {
   auto* packed = static_cast<typename Packed<HalfBits>::Sum*>(out);
+  // Rows of more than two bytes are rare.
+  constexpr Simd widest = HalfBits == 8 ? Simd::avx512 : Simd::avx2;
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
-    with_simd(simd, [&] {
+    with_simd<widest>(simd, [&] {
       if (hess)
         quantize_block<HalfBits, true>(grad, hess, rounding, begin, end, packed, totals);
       else

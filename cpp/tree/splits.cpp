@@ -281,20 +281,22 @@ SplitInfo find_split(const SearchedNode& node, const SplitFeatures& features,
   double parent_score = plain.parent_score;
   SplitInfo best = NO_SPLIT;
   if (node.hess < 2.0 * std::ceil(node.min_hess)) return best;
+  const bool estimates = node.can_estimate && has_vectors(simd);
   // A body for each kind of sums: in one, they would share registers and a stack.
   if (rules.split) {
     const RuledGain ruled = ruled_gain(rules.gain, *node.searched, *rules.split);
     parent_score = ruled.parent_score;
     with_simd(simd, [&] { search_all<Prefix>(node, features, listed, ruled, best); });
 #if defined(BG_X86)
-  } else if (node.can_estimate && node.width == 16 && simd == Simd::avx512) {
+  } else if (estimates && node.width == 16 && simd == Simd::avx512) {
     run_avx512([&] { search_all<WidePrefix>(node, features, listed, plain, best); });
 #endif
-  } else if (node.can_estimate && node.width == 16) {
-    with_simd<Simd::avx2>(simd,
-                          [&] { search_all<PackedPrefix>(node, features, listed, plain, best); });
-  } else if (node.can_estimate) {
-    with_simd(simd, [&] { search_all<ShortPrefix>(node, features, listed, plain, best); });
+  } else if (estimates && node.width == 16) {
+    with_simd<Simd::avx2, Simd::avx2>(
+        simd, [&] { search_all<PackedPrefix>(node, features, listed, plain, best); });
+  } else if (estimates) {
+    with_simd<Simd::avx512, Simd::avx2>(
+        simd, [&] { search_all<ShortPrefix>(node, features, listed, plain, best); });
   } else {
     with_simd(simd, [&] { search_all<Prefix>(node, features, listed, plain, best); });
   }
