@@ -102,7 +102,7 @@ class _DaskEstimator(estimators.Estimator):
         client = self.client_
         if client.asynchronous:
             raise ParameterError("client: fit needs a Client that is not asynchronous")
-        self._checked(more)  # errors before the data are computed
+        given = self._checked(more)  # errors before the data are computed
         for name in ("init_model", "resume_from"):
             if isinstance(how[name], (str, os.PathLike)):
                 how[name] = load(how[name])  # the client's file, not a worker's
@@ -120,7 +120,7 @@ class _DaskEstimator(estimators.Estimator):
         prepared = self._learn_values(rows.y, parts[0])
         local = self.to_local()
         vars(local).pop("model_", None)  # of an earlier fit: not to be sent around
-        params = self._params(more, has_valid=bool(valid))
+        params = self._params(given, has_valid=bool(valid))
         job = Job(params, names, partial(to_dataset, local, names), prepared, how,
                   _places(valid, others))  # fmt: skip
         self._keep(train_on_workers(client, job, parts))

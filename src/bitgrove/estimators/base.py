@@ -116,8 +116,9 @@ class Estimator(Fitted):
         rows = rows._replace(categories=listed)
         valid = [others._replace(categories=listed) for others in valid]
         problems = Problems()
+        given: dict[str, Any] = {}
         with problems.collect():
-            self._checked(more)
+            given = self._checked(more)
         valid_sets: list[Dataset] = []
         with problems.collect():
             train_set = self._dataset(rows)
@@ -129,7 +130,7 @@ class Estimator(Fitted):
         if self.validation_fraction is not None and not valid_sets:
             train_set, held = self._held_out(train_set)
             valid_sets.append(held)
-        params = self._params(more, has_valid=bool(valid_sets))
+        params = self._params(given, has_valid=bool(valid_sets))
         n_left, how = self._going_on(params, how)
         if n_left > 0:
             rate = params.learning_rate
@@ -189,9 +190,8 @@ class Estimator(Fitted):
         problems.report()
         return known
 
-    def _params(self, more: Mapping[str, Any], *, has_valid: bool) -> TrainParams:
-        """The checked parameters, for the classes that were learnt."""
-        given = self._checked(more)
+    def _params(self, given: Mapping[str, Any], *, has_valid: bool) -> TrainParams:
+        """What was `_checked`, for the classes that were learnt."""
         params = resolve({**given, **self._objective(given)})
         if params.early_stopping_rounds is not None and not has_valid:
             raise ParameterError(
