@@ -285,7 +285,6 @@ def register(objective: AnyObjective) -> AnyObjective:
     return objective
 
 
-@cache  # once all of them are registered
 def owners(parameter: str) -> tuple[str, ...]:
     """Objectives where a value other than the default has a meaning; all, if none owns it."""
     owning = tuple(n for n, objective in OBJECTIVES.items() if parameter in objective.parameters())
