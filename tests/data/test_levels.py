@@ -164,6 +164,26 @@ def test_find_and_union() -> None:
     assert union("c", [ints, reals]).values.tolist() == [0.5, 1.0, 3.0, 2.0**60]
 
 
+@pytest.mark.parametrize("column", [
+    pl.Series([["a", "b"]] * 2), pl.Series([["a"]] * 2, dtype=pl.Array(pl.String, 1)),
+    pl.Series([1, 2]).cast(pl.Int128), pa.array([["a"]] * 2),
+    pa.array([[("a", 1)]] * 2, pa.map_(pa.string(), pa.int64())),
+    pa.array([[(1, 1)]] * 2, pa.map_(pa.int64(), pa.int64())),
+    pd.Series([["a"]] * 2, dtype=pd.ArrowDtype(pa.list_(pa.string()))),
+], ids=lambda column: str(getattr(column, "dtype", getattr(column, "type", ""))))  # fmt: skip
+def test_columns_that_hold_several_values_are_named(column: Any) -> None:
+    frame = {pl.Series: pl.DataFrame, pd.Series: pd.DataFrame}.get(type(column), pa.table)
+    with pytest.raises(DataError, match=r"column 'z' has type .*numbers are needed"):
+        bg.Dataset(frame({"z": column}))
+
+
+def test_a_category_may_be_called_a_list() -> None:
+    kind = pl.Enum(["list", "struct"])
+    assert (
+        len(bg.Dataset(pl.DataFrame({"z": pl.Series(["struct", "list"], dtype=kind)})).levels) == 1
+    )
+
+
 def test_which_columns_are_categories() -> None:
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [3, 4]})
     assert set(bg.Dataset(frame).levels) == {1}

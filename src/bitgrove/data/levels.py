@@ -8,6 +8,7 @@ chunks changes its code.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -125,7 +126,8 @@ def is_category_type(series: Any) -> bool:
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         return False
     kind = str(dtype or getattr(series, "type", "")).lower()
-    if not any(word in kind for word in _CATEGORY_TYPES) or "struct" in kind:
+    kind = re.split(r"[(<\[]", kind)[0]  # a list of text is none, a category may be called "list"
+    if not any(word in kind for word in _CATEGORY_TYPES) or kind == "struct":
         return False
     if kind != "object":
         return True

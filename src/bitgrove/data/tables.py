@@ -35,7 +35,7 @@ Column = NDArray[Any]
 # Parts of the names of column types that are not numbers, or not real ones.
 _NO_NUMBERS = (
     "cat", "dict", "str", "utf", "enum", "date", "time", "duration", "complex", "binary",
-    "period", "interval", "list",
+    "period", "interval", "list", "map", "union", "int128",
 )  # fmt: skip
 # Of a data frame that is cheaper to copy as a whole than to take apart.
 _FEW_ROWS = 1000
