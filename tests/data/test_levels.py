@@ -35,6 +35,13 @@ KINDS: dict[str, Any] = {
     "arrow dictionaries": lambda: pa.chunked_array(
         [pa.array(TEXTS[:4]).dictionary_encode(), pa.array(TEXTS[4:]).dictionary_encode()]
     ),
+    "arrow unsigned codes": lambda: (
+        pa.array(TEXTS).dictionary_encode().cast(pa.dictionary(pa.uint32(), pa.string()))
+    ),
+    "arrow of polars": lambda: (
+        pl.DataFrame({"c": pl.Series(TEXTS, dtype=pl.Categorical)}).to_arrow().column(0)
+    ),
+    "arrow of an enum": lambda: pl.Series(TEXTS, dtype=pl.Enum(LEVELS)).to_arrow(),
     "array of objects": lambda: np.array(TEXTS, dtype=object),
     "NaN for missing": lambda: np.array([np.nan if t is None else t for t in TEXTS], dtype=object),
 }

@@ -185,10 +185,14 @@ def _of_arrow(name: str, column: Any) -> Coded:
         if not chunks:
             return Coded(np.zeros(0, dtype=np.intp), NO_LEVELS)
         values = chunks[0].dictionary.to_pylist()
-        parts = [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in chunks]
-        return _tidy(name, np.concatenate(parts).astype(np.intp), values)
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return _tidy(name, codes.astype(np.intp), coded.dictionary.to_pylist())
+        return _tidy(name, np.concatenate([_arrow_codes(chunk) for chunk in chunks]), values)
+    return _tidy(name, _arrow_codes(coded), coded.dictionary.to_pylist())
+
+
+def _arrow_codes(coded: Any) -> Codes:
+    """Of a dictionary array, whose indices may be unsigned."""
+    codes = coded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.asarray(codes, dtype=np.intp)
 
 
 def _of_polars(name: str, series: Any) -> Coded:
