@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,22 @@ def test_columns_that_hold_several_values_are_named(column: Any) -> None:
     frame = {pl.Series: pl.DataFrame, pd.Series: pd.DataFrame}.get(type(column), pa.table)
     with pytest.raises(DataError, match=r"column 'z' has type .*numbers are needed"):
         bg.Dataset(frame({"z": column}))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.Series([date(2020, 1, 1)] * 2),  # was text, which no other library would say
+        pl.Series([[1], [2]]),
+        pa.array([[1], [2]]),
+        pd.Series([[1], [2]]),
+        pd.Series(pd.date_range("2020", periods=2)),
+    ],
+    ids=["dates", "lists of polars", "lists of arrow", "lists of pandas", "dates of pandas"],
+)
+def test_columns_that_are_no_categories(column: Any) -> None:
+    with pytest.raises(DataTypeError, match=r"column 'c' has type .*a category holds text or num"):
+        read_levels("c", column)
 
 
 def test_a_category_may_be_called_a_list() -> None:

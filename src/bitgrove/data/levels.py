@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.errors import DataError, DataTypeError
+from bitgrove.errors import BitgroveError, DataError, DataTypeError
 
 Codes = NDArray[np.intp]  # -1: missing
 TEXT, INTEGER, REAL = "text", "integer", "real"
@@ -140,6 +140,10 @@ def read_levels(name: str, column: Any) -> Coded:
         return _read(name, column)
     except UnicodeEncodeError:
         raise DataError(f"column {name!r} holds text that is not Unicode") from None
+    except BitgroveError:
+        raise
+    except (TypeError, ValueError) as error:  # lists have no hash, arrays no truth
+        raise _no_category(name, f"object ({error})") from error
 
 
 def _read(name: str, column: Any) -> Coded:
@@ -160,8 +164,7 @@ def _read(name: str, column: Any) -> Coded:
 def _of_pandas(name: str, series: Any) -> Coded:
     kind = str(series.dtype).lower()
     if any(word in kind for word in ("date", "time", "period", "interval", "complex")):
-        raise DataTypeError(f"column {name!r} has type {series.dtype}; a category holds text or "
-                            "numbers")  # fmt: skip
+        raise _no_category(name, series.dtype)
     has_missing = bool(series.isna().any())
     # As an array, whole numbers beside missing ones would be floats, where large ids are the same.
     by_value = ("int", "uint") if has_missing else ()
@@ -204,6 +207,8 @@ def _of_polars(name: str, series: Any) -> Coded:
         return _tidy(name, codes, found.tolist())
     if series.dtype.is_numeric() or series.dtype == polars.Boolean:
         return _of_array(name, np.asarray(series))
+    if series.dtype not in (polars.String, polars.Categorical, polars.Enum, polars.Null):
+        raise _no_category(name, series.dtype)
     if series.dtype == polars.String:
         series = series.cast(polars.Categorical)
     physical = series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy()
@@ -226,14 +231,17 @@ def _of_array(name: str, values: NDArray[Any]) -> Coded:
         found, codes = np.unique(values, return_inverse=True)
         return _tidy(name, codes.astype(np.intp), found.tolist())
     if kind != "O":
-        raise DataTypeError(f"column {name!r} has type {values.dtype}; a category holds text or "
-                            "numbers")  # fmt: skip
+        raise _no_category(name, values.dtype)
     number: dict[Any, int] = {}
     codes = np.array(
         [-1 if is_missing(v) else number.setdefault(v, len(number)) for v in values.tolist()],
         dtype=np.intp,
     )
     return _tidy(name, codes, list(number))
+
+
+def _no_category(name: str, kind: object) -> DataTypeError:
+    return DataTypeError(f"column {name!r} has type {kind}; a category holds text or numbers")
 
 
 def is_missing(value: Any) -> bool:
