@@ -7,7 +7,7 @@
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "tree/grown_tree.h"
+#include "growth/grown_tree.h"
 
 namespace bitgrove {
 namespace {

@@ -1,13 +1,17 @@
 // exp, log and sigmoid over arrays: for metrics and for turning scores into probabilities.
 #include "math.h"
 
-#include <optional>
+#include <algorithm>
 
 #include "bindings/rooms.h"
 #include "common/parallel.h"
+#include "common/powers.h"
 
 namespace bitgrove {
 namespace {
+
+// Numbers that take each step of an exponential together.
+constexpr int64_t POWERS = 256;
 
 template <double (*Function)(double)>
 void apply(const Vector<const double>& x, const Vector<double>& out, int n_threads, int simd) {
@@ -23,6 +27,19 @@ void apply(const Vector<const double>& x, const Vector<double>& out, int n_threa
 }
 
 }  // namespace
+
+// Step by step: from end to end an exponential takes so long that a processor sees too few of them
+// at once to keep its units busy.
+void exact_exps(double* x, int64_t n, Simd simd) {
+  for (; n > 0; n -= POWERS, x += POWERS)
+    with_simd(simd, [x, m = std::min(n, POWERS)] {
+      alignas(64) double rest[POWERS], shifted[POWERS], p[POWERS];
+      for (int64_t i = 0; i < m; ++i) rest[i] = exp_rest(x[i], shifted[i]);
+      for (int64_t i = 0; i < m; ++i) p[i] = exp_high_terms(rest[i]);
+      for (int64_t i = 0; i < m; ++i) p[i] = exp_low_terms(p[i], rest[i]);
+      for (int64_t i = 0; i < m; ++i) x[i] = exp_scaled(p[i], shifted[i]);
+    });
+}
 
 void init_math(nb::module_& m) {
   const auto bind = [&m](const char* name, auto function) {

@@ -8,6 +8,7 @@
 
 #include "bindings/records.h"
 #include "common/parallel.h"
+#include "common/powers.h"
 
 namespace bitgrove {
 namespace {
@@ -22,9 +23,18 @@ using Derive = void (*)(const double* score, const double* label, const LossPara
 template <class LossOf>
 void derive(const double* score, const double* label, const LossParameters& parameters,
             double* BG_RESTRICT grad, double* BG_RESTRICT hess, Simd simd) {
+  constexpr bool has_power = requires { &LossOf::of_power; };
+  if constexpr (has_power) {
+    for (int64_t i = 0; i < LOSS_ROWS; ++i) grad[i] = LossOf::exponent(score[i], parameters);
+    exact_exps(grad, LOSS_ROWS, simd);
+  }
   with_simd(simd, [=, parameters = parameters] {
     for (int64_t i = 0; i < LOSS_ROWS; ++i) {
-      const GradientPair pair = LossOf::gradient(score[i], label[i], parameters);
+      GradientPair pair;
+      if constexpr (has_power)
+        pair = LossOf::of_power(grad[i], label[i], parameters);
+      else
+        pair = LossOf::gradient(score[i], label[i], parameters);
       grad[i] = pair.grad;
       hess[i] = pair.hess;
     }
@@ -98,11 +108,12 @@ BG_FN void softmax_block(const GradientCall& call, int64_t begin, int64_t n, con
       const double score = scores[k * call.n_rows + i], highest = top[i];
       top[i] = highest < score ? score : highest;
     }
-  for (int64_t k = 0; k < call.n_outputs; ++k)
-    for (int64_t i = 0; i < n; ++i) {
-      p[k * SOFTMAX_ROWS + i] = exact_exp(scores[k * call.n_rows + i] - top[i]);
-      total[i] = total[i] + p[k * SOFTMAX_ROWS + i];
-    }
+  for (int64_t k = 0; k < call.n_outputs; ++k) {
+    double* of_class = p + k * SOFTMAX_ROWS;
+    for (int64_t i = 0; i < n; ++i) of_class[i] = scores[k * call.n_rows + i] - top[i];
+    exact_exps(of_class, n, call.simd);
+    for (int64_t i = 0; i < n; ++i) total[i] = total[i] + of_class[i];
+  }
   if (call.weight)
     std::copy_n(call.weight + begin, n, weight);
   else

@@ -2,9 +2,9 @@
 //
 // A node's rows are two runs in ascending order, active rows and then rows whose integers are zero;
 // being stable, the partition keeps that. What goes left is written over what was read, what goes
-// right into the scratch: a node of one block then lacks only the copy of its right half. Of larger
-// nodes every block is divided on its own, and after the counts are known all halves are copied to
-// their places.
+// right into the scratch: a node of one task then lacks only the copy of its right half. Nodes that
+// would keep the other threads waiting are divided block by block, and after the counts are known
+// all halves are copied to their places.
 #include "tree/partition.h"
 
 #include <algorithm>
@@ -22,6 +22,8 @@ namespace bitgrove {
 namespace {
 
 constexpr int64_t BLOCK = 8192;
+// A node is one task if it has at most such a part of a thread's rows.
+constexpr int64_t TASKS_PER_THREAD = 4;
 
 struct NodeRows {
   int64_t begin, middle, end;
@@ -36,14 +38,19 @@ struct Block {
   int64_t n_right() const { return end - begin - n_left; }
 };
 
-std::vector<Block> plan_blocks(const std::vector<NodeRows>& nodes) {
+// The rows of nodes that are one task each.
+int64_t most_rows(int64_t n_rows, int n_threads) {
+  return n_threads == 1 ? n_rows : std::max(BLOCK, n_rows / (TASKS_PER_THREAD * n_threads));
+}
+
+std::vector<Block> plan_blocks(const std::vector<NodeRows>& nodes, int64_t most) {
   std::vector<Block> blocks;
   const auto add_run = [&](int node, int run, int64_t first, int64_t last) {
     for (int64_t begin = first; begin < last; begin += BLOCK)
       blocks.push_back({node, run, begin, std::min(begin + BLOCK, last), 0, 0, 0});
   };
   for (int i = 0; i < static_cast<int>(nodes.size()); ++i) {
-    if (nodes[i].size() <= BLOCK) continue;
+    if (nodes[i].size() <= most) continue;
     add_run(i, 0, nodes[i].begin, nodes[i].middle);
     add_run(i, 1, nodes[i].middle, nodes[i].end);
   }
@@ -72,7 +79,7 @@ void copy_rows(int32_t* to, const int32_t* from, int64_t n) {
   std::memcpy(to, from, n * sizeof(int32_t));
 }
 
-// Both runs of a node of one block: left halves close up in place, right ones follow from the
+// Both runs of a node of one task: left halves close up in place, right ones follow from the
 // scratch.
 template <class Divide>
 RowCounts divide_node(int node, const NodeRows& at, int32_t* rows, int32_t* scratch,
@@ -91,16 +98,17 @@ template <class Divide>
 std::vector<RowCounts> partition_nodes(const std::vector<NodeRows>& nodes, int32_t* rows,
                                        int32_t* scratch, int n_threads, Divide&& divide) {
   std::vector<RowCounts> n_left(nodes.size(), RowCounts{0, 0});
-  std::vector<Block> blocks = plan_blocks(nodes);
-  const auto n_blocks = static_cast<int64_t>(blocks.size()),
-             n_nodes = static_cast<int64_t>(nodes.size());
   int64_t n_rows = 0;
   for (const NodeRows& node : nodes) n_rows += node.size();
   n_threads = threads_for_rows(n_rows, n_threads);
+  const int64_t most = most_rows(n_rows, n_threads);
+  std::vector<Block> blocks = plan_blocks(nodes, most);
+  const auto n_blocks = static_cast<int64_t>(blocks.size()),
+             n_nodes = static_cast<int64_t>(nodes.size());
   parallel_tasks(n_blocks + n_nodes, n_threads, [&](int64_t task) {
     if (task >= n_blocks) {
       const int node = static_cast<int>(task - n_blocks);
-      if (nodes[node].size() <= BLOCK)
+      if (nodes[node].size() <= most)
         n_left[node] = divide_node(node, nodes[node], rows, scratch, divide);
       return;
     }

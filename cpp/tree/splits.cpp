@@ -15,6 +15,7 @@
 #include "levels.h"
 #include "rules.h"
 #include "sampling.h"
+#include "tree/estimates.h"
 #include "tree/scan.h"
 
 namespace bitgrove {
@@ -61,64 +62,6 @@ BG_FN Candidate best_bin(const Prefix& prefix, int n_bins, double add_grad, doub
   int bin = 0;
   while (gains[bin] != top) ++bin;
   return {top, bin};
-}
-
-// Twice the gain without the parent's part, in units of grad_scale^2 / hess_scale and in float32:
-// positive terms only, so that sixteen roundings of 2^-24 bound the relative error.
-constexpr double ESTIMATE_ERROR = 0x1p-18;
-constexpr int ESTIMATE_LANES = 16;
-
-struct Estimates {
-  int first, last;  // estimated bins: whole groups of lanes that hold an allowed cut
-  float top;
-};
-
-// Sums of a node fit; lanes after its last bin hold anything, and are not looked at.
-BG_FN int32_t wrapped_sum(int32_t a, int32_t b) {
-  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
-}
-BG_FN int32_t wrapped_difference(int32_t a, int32_t b) {
-  return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b));
-}
-
-// By halves, whose lengths the compiler knows: they stay in registers.
-template <int N>
-BG_FN float largest_of(float* values) {
-  if constexpr (N == 1) {
-    return values[0];
-  } else {
-    for (int i = 0; i < N / 2; ++i)
-      values[i] = values[i + N / 2] > values[i] ? values[i + N / 2] : values[i];
-    return largest_of<N / 2>(values);
-  }
-}
-
-template <class Sums>
-BG_FN Estimates estimate_gains(Sums& prefix, int n_bins, int32_t add_grad, int32_t add_hess,
-                               const SearchedNode& node) {
-  const auto grad = static_cast<int32_t>(node.grad), hess = static_cast<int32_t>(node.hess);
-  const int32_t least = node.least_hess - add_hess, most = hess - node.least_hess - add_hess;
-  const float lambda = node.lambda;
-  float top[ESTIMATE_LANES];
-  for (int lane = 0; lane < ESTIMATE_LANES; ++lane) top[lane] = -1.0f;
-  int b = 0;
-  while (b < n_bins && prefix.hess_at(std::min(b + ESTIMATE_LANES, n_bins) - 1) < least)
-    b += ESTIMATE_LANES;
-  const int first = b;
-  for (; b < n_bins && prefix.hess_at(b) <= most; b += ESTIMATE_LANES)
-    for (int lane = 0; lane < ESTIMATE_LANES; ++lane) {
-      const int32_t sum = prefix.hess_at(b + lane);
-      const int32_t left_grad = wrapped_sum(prefix.grad_at(b + lane), add_grad),
-                    left_hess = wrapped_sum(sum, add_hess);
-      const float gl = static_cast<float>(left_grad), hl = static_cast<float>(left_hess) + lambda;
-      const float gr = static_cast<float>(wrapped_difference(grad, left_grad)),
-                  hr = static_cast<float>(wrapped_difference(hess, left_hess)) + lambda;
-      const bool allowed = (sum >= least) & (sum <= most) & (b + lane < n_bins);
-      const float estimate = ((gl * gl) * hr + (gr * gr) * hl) / (hl * hr);
-      prefix.gain[b + lane] = allowed ? estimate : -1.0f;
-      top[lane] = prefix.gain[b + lane] > top[lane] ? prefix.gain[b + lane] : top[lane];
-    }
-  return {first, b, largest_of<ESTIMATE_LANES>(top)};
 }
 
 // As the other best_bin: only bins whose estimate comes near the largest can be the best.
@@ -337,13 +280,19 @@ SplitInfo find_split(const SearchedNode& node, const SplitFeatures& features,
   const PlainGain plain{rules.gain, leaf_score(node.grad, node.hess, rules.gain)};
   double parent_score = plain.parent_score;
   SplitInfo best = NO_SPLIT;
+  if (node.hess < 2.0 * std::ceil(node.min_hess)) return best;
   // A body for each kind of sums: in one, they would share registers and a stack.
   if (rules.split) {
     const RuledGain ruled = ruled_gain(rules.gain, *node.searched, *rules.split);
     parent_score = ruled.parent_score;
     with_simd(simd, [&] { search_all<Prefix>(node, features, listed, ruled, best); });
+#if defined(BG_X86)
+  } else if (node.can_estimate && node.width == 16 && simd == Simd::avx512) {
+    run_avx512([&] { search_all<WidePrefix>(node, features, listed, plain, best); });
+#endif
   } else if (node.can_estimate && node.width == 16) {
-    with_simd(simd, [&] { search_all<PackedPrefix>(node, features, listed, plain, best); });
+    with_simd<Simd::avx2>(simd,
+                          [&] { search_all<PackedPrefix>(node, features, listed, plain, best); });
   } else if (node.can_estimate) {
     with_simd(simd, [&] { search_all<ShortPrefix>(node, features, listed, plain, best); });
   } else {

@@ -11,6 +11,7 @@ from bitgrove.backends.reference import output_gradients
 from bitgrove.data.row_ids import one_run
 from bitgrove.distributed import SoloComm
 from bitgrove.objectives import OBJECTIVES
+from bitgrove.objectives.custom import Custom
 from bitgrove.params import resolve
 from bitgrove.training.quantize import Traits, quantize, traits_of
 from kernel_cases import cpu
@@ -108,17 +109,18 @@ def test_full_precision_ignores_the_robust_scale() -> None:
     ("bits", "n_joint", "expected"),
     [
         (4, 1, (7, 14)),
-        (2, 4, (2, 4)),
-        (4, 4, (14, 28)),
-        (4, 10, (22, 44)),
-        (6, 20, (127, 254)),
-        (4, 2000, (127, 254)),
+        (2, 4, (2, 2)),
+        (4, 4, (14, 19)),
+        (4, 16, (28, 28)),
+        (4, 20, (31, 29)),
+        (6, 20, (127, 131)),
+        (8, 20, (127, 254)),
     ],
 )
-def test_levels_grow_with_the_root_of_the_number_of_joint_outputs(
+def test_levels_grow_with_the_number_of_joint_outputs(
     bits: int, n_joint: int, expected: tuple[int, int]
 ) -> None:
-    """Only as long as a row takes two bytes; "max" knows nothing of it."""
+    """With its root, those of hessians with the fourth root, as long as a row takes two bytes."""
     grad, hess = example(5000)
     gradients, plain = output_gradients(grad, hess), (2 ** (bits - 1) - 1, 2**bits - 2)
     for scale, levels in (("robust", expected), ("max", plain)):
@@ -129,6 +131,9 @@ def test_levels_grow_with_the_root_of_the_number_of_joint_outputs(
 
 
 def test_outputs_of_classes_are_joint_and_those_of_targets_are_not() -> None:
+    """`num_class` makes classes of a function's outputs; several columns of a label are targets."""
     for name, n_joint in (("multiclass", 5), ("multiclassova", 5), ("regression", 1)):
         objective = OBJECTIVES[name].for_model({"sigmoid": 1.0}, 5)
-        assert traits_of(objective, 0).n_joint == n_joint
+        assert traits_of(objective, 4).n_joint == n_joint
+    assert traits_of(Custom(num_class=5), 4).n_joint == 5
+    assert traits_of(Custom(n_columns=5), 4).n_joint == 1

@@ -229,6 +229,33 @@ def test_gains_that_estimates_cannot_tell_apart(seed: int, reg_lambda: float) ->
     assert np.all(found["feature"] >= 0)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.tuples(st.integers(1, 255), st.booleans()), min_size=1, max_size=4),
+    st.sampled_from([1, 3, 40, 65535 // 3]),
+    st.sampled_from([30, 300, 3000]),
+    st.sampled_from([0.0, 0.02, 0.3, 0.5]),
+)
+def test_sums_of_16_bits_with_many_bins(
+    seed: int, features: list[tuple[int, bool]], top: int, n_rows: int, least_share: float
+) -> None:
+    """Sixteen cuts are looked at together: any number of bins, empty ones, sums to the last bit."""
+    rng = np.random.default_rng(seed)
+    mapper = mapper_of(*zip(*features, strict=True))
+    sizes = np.diff(mapper.bin_offset)
+    rows = np.stack([rng.integers(-top, top + 1, n_rows), rng.integers(0, top + 1, n_rows)], 1)
+    rows = rows[(np.abs(rows[:, 0]).cumsum() < 2**15) & (rows[:, 1].cumsum() < 2**16)]
+    few = rng.integers(1, 256, size=len(sizes))  # a feature's rows are in so many bins at most
+    bins = [
+        rng.permutation(n)[:m][rng.integers(0, min(n, m), len(rows))]
+        for n, m in zip(sizes, few, strict=True)
+    ]
+    node = histogram(mapper, np.stack(bins), rows)
+    least = max(1.0, least_share * float(rows[:, 1].sum()))
+    Search(mapper, [node], random_rules(rng)._replace(reg_alpha=0.0), least).check((16, 32))
+
+
 def test_full_precision_sums() -> None:
     """Sums up to 2^52 are exact in float64."""
     rng = np.random.default_rng(1)

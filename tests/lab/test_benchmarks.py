@@ -24,6 +24,18 @@ def test_same_bits_says_that_the_ways_agree(capsys: pytest.CaptureFixture[str]) 
     assert len(lines) == 1 and lines[0].count("|") == 4
 
 
+def test_lossless_shows_losses_and_times(capsys: pytest.CaptureFixture[str]) -> None:
+    """Classes are learnt as softmax or one against all; times are shown against "max 4"."""
+    few = ["--seeds", "2", "--rows", "600", "--trees", "2", "--threads", "1"]
+    words = ["bench", "lossless", "--tables", "three_classes", *few]
+    printed = []
+    for more in (["--settings", "robust 4"], ["--settings", "max 4"], ["--one-against-all"]):
+        assert main([*words, *more]) == 0
+        printed.append(capsys.readouterr().out.splitlines()[-1])
+    assert "(" not in printed[0] and printed[1].endswith("(1.00) |")
+    assert printed[1].split("|")[2] != printed[2].split("|")[2]
+
+
 def test_versus_peers_measures_each_system(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,13 +100,13 @@ def _binary(name: str, above: float, weighted: bool = False) -> Callable[[int], 
     return made
 
 
-def _classes(name: str, n_classes: int) -> Callable[[int], Table]:
-    """Two clusters for each class, far from the others: few rows are hard to tell."""
+def _classes(name: str, n_classes: int, class_sep: float = 2.0) -> Callable[[int], Table]:
+    """Two clusters for each class; far from the others, few rows are hard to tell."""
 
     def made(n_rows: int) -> Table:
         X, y = make_classification(
             n_rows, 30, n_informative=12 if n_classes < 20 else 16, n_classes=n_classes,
-            flip_y=0.0, class_sep=2.0, random_state=101,
+            flip_y=0.0, class_sep=class_sep, random_state=101,
         )  # fmt: skip
         return Table(name, "multiclass", X.astype(np.float32), y.astype(np.float64))
 
@@ -128,12 +128,18 @@ _MADE: dict[str, Callable[[int], Table]] = {
     "balanced": _binary("balanced", 1.0),
     "rare": _binary("rare", 12.0),
     "weighted_classes": _binary("weighted_classes", 1.0, weighted=True),
+    "three_classes": _classes("three_classes", 3),
     "four_classes": _classes("four_classes", 4),
+    "six_mixed_classes": _classes("six_mixed_classes", 6, class_sep=1.0),
     "ten_classes": _classes("ten_classes", 10),
+    "ten_near_classes": _classes("ten_near_classes", 10, class_sep=1.5),
     "twenty_classes": _classes("twenty_classes", 20),
+    "twenty_near_classes": _classes("twenty_near_classes", 20, class_sep=1.5),
     "thirty_classes": _classes("thirty_classes", 30),
+    "thirty_near_classes": _classes("thirty_near_classes", 30, class_sep=1.5),
 }
-_REAL = ("nycflights13", "household_power", "census_kdd", "kddcup04_bio", "covtype", "adult")
+_REAL = ("nycflights13", "household_power", "census_kdd", "kddcup04_bio", "covtype", "adult",
+         "digits")  # fmt: skip
 TABLES = (*_MADE, *_REAL)
 
 

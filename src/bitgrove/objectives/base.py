@@ -77,8 +77,6 @@ class Objective:
     needs_row_ids: ClassVar[bool] = False
     # The second derivative is one for every row: without weights the count is the hessian.
     unit_hessian: ClassVar[bool] = False
-    # Its outputs become one prediction together: the noise of all their trees adds up in it.
-    joint_outputs: ClassVar[bool] = False
     # A label may have several columns, each learnt by an output of its own.
     takes_columns: ClassVar[bool] = False
     # What other libraries call it; those that are not here know its link alone.
@@ -116,6 +114,11 @@ class Objective:
     @property
     def n_outputs(self) -> int:
         return self.n_columns
+
+    @property
+    def n_joint(self) -> int:
+        """Outputs that become one prediction together: the noise of all their trees adds up."""
+        return 1
 
     @property
     def n_classes(self) -> int | None:

@@ -40,6 +40,11 @@ class Custom(Objective):
     def n_outputs(self) -> int:
         return self.num_class or self.n_columns
 
+    @property
+    def n_joint(self) -> int:
+        """Outputs are classes, or each learns a column of the label."""
+        return self.num_class or 1
+
     def check_settings(self) -> None:
         if self.objective_function is None:
             raise ParameterError(

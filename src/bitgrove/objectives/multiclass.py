@@ -30,7 +30,6 @@ class _Classes(Objective):
     default_metric = "multi_logloss"
     predicts = "class probabilities"
     is_classifier = True
-    joint_outputs = True  # probabilities of a row are scaled to one
 
     num_class: int | None = None
 
@@ -46,6 +45,11 @@ class _Classes(Objective):
     def n_outputs(self) -> int:
         assert self.num_class is not None, "for_labels counts the classes"
         return self.num_class
+
+    @property
+    def n_joint(self) -> int:
+        """All: the probabilities of a row are scaled to one."""
+        return self.n_outputs
 
     @property
     def n_classes(self) -> int | None:

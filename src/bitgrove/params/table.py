@@ -227,8 +227,9 @@ class TrainParams:
     gradient_scale: str = _row("choice", "robust", QUANTIZED,
         "What the integers reach to: the largest gradient, at `max` (the paper's) with the levels "
         "of the bits, at `robust` with up to 127 where nearly all gradients are far smaller than "
-        "it. So a few huge ones (heavy-tailed targets) do not flatten all others to zero. For "
-        "`multiclass`, `robust` has sqrt(`num_class`) times the levels (up to 127).",
+        "it. So a few huge ones (heavy-tailed targets) do not flatten all others to zero. With K "
+        "classes (`multiclass`, `multiclassova`, a function with `num_class`) `robust` has sqrt(K) "
+        "times the levels of gradients (up to 127), and the fourth root's of hessians.",
         choices=("max", "robust"))
     packed: bool = _row("bool", True, QUANTIZED,
         "Sum gradient and hessian together in one integer. Turning it off is slower and gives the "

@@ -82,15 +82,14 @@ class Traits(NamedTuple):
     """What the scale must know of an objective, as its classes say."""
 
     unit_hessian: bool = False  # a hessian is its row's weight and nothing else
-    n_joint: int = 1  # outputs that become one prediction together
+    n_joint: int = 1  # of its outputs
 
 
 NO_TRAITS = Traits()
 
 
 def traits_of(objective: Objective, output: int) -> Traits:
-    n_joint = objective.n_outputs if objective.joint_outputs else 1
-    return Traits(objective.output(output).unit_hessian, n_joint)
+    return Traits(objective.output(output).unit_hessian, objective.n_joint)
 
 
 class Side(NamedTuple):
@@ -134,15 +133,12 @@ def _typical(logs: int, n_rows: int) -> int:
 def robust_levels(plain: Sequence[int], sides: Sequence[Side], traits: Traits) -> list[int]:
     """The levels of the largest gradient and hessian: more where nearly all are far smaller.
 
-    Of n joint outputs sqrt(n) times as many: the noise of all their trees adds up in a prediction.
-
     Where the hessians have such a tail too, the gradients' counts only as far as it is heavier:
     rows of little gradient and hessian say little, and rounding most of them to zero is what makes
     rare classes and long queries fast. Not so if the hessians are the rows' weights alone.
     """
     unit_hessian, n_joint = traits
-    more = [math.isqrt(few * few * n_joint) for few in plain]
-    plain = [max(few, min(*pair)) for few, *pair in zip(plain, more, _MOST_LEVELS, strict=False)]
+    plain = _joint_levels(plain, n_joint)
     tails = [side.tail for side in sides]
     shared = tails[1] if len(tails) == 2 and not unit_hessian else 1.0
     wanted = [plain[0] * tails[0] / shared / _USUAL_TAIL]
@@ -154,6 +150,17 @@ def robust_levels(plain: Sequence[int], sides: Sequence[Side], traits: Traits) -
         wanted[0] *= _FINER_OF_WEIGHTS
     most = _WIDE_LEVELS if is_wide else _MOST_LEVELS
     return [max(few, int(min(*pair))) for few, *pair in zip(plain, wanted, most, strict=False)]
+
+
+def _joint_levels(plain: Sequence[int], n: int) -> list[int]:
+    """Of n joint outputs sqrt(n) times the levels of gradients, the fourth root's of hessians.
+
+    The noise of all n trees adds up in a prediction, so its variance must fall with 1/n. The unit
+    of hessians is finer to begin with, and it is their levels that decide how many rows round to
+    zero, which cost no time.
+    """
+    more = math.isqrt(plain[0] ** 2 * n), math.isqrt(math.isqrt(plain[-1] ** 4 * n))
+    return [max(few, min(*pair)) for few, *pair in zip(plain, more, _MOST_LEVELS, strict=False)]
 
 
 def noise_share(squared_grad: int, squared_error: int) -> float:

@@ -30,11 +30,23 @@ static_assert(N_LOSS_PARAMETERS == 4, "BG_PARAMETERS holds four");
 // ---------------------------------------------------------------- elementwise
 // gradient() of one row from its score and label.
 
-// parameters: sigmoid
-struct LogisticLoss {
+// Losses of one power of e: `exponent` of a score, and `of_power`, which the CPU calls on their
+// own: it takes the powers of many rows at once (common/powers.h).
+template <class LossOf>
+struct PowerLoss {
   static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
+    return LossOf::of_power(exact_exp(LossOf::exponent(score, parameters)), label, parameters);
+  }
+};
+
+// parameters: sigmoid
+struct LogisticLoss : PowerLoss<LogisticLoss> {
+  static BG_FN double exponent(double score, const LossParameters& parameters) {
+    return -(parameters[0] * score);
+  }
+  static BG_FN GradientPair of_power(double power, double label, const LossParameters& parameters) {
     const double sigmoid = parameters[0];
-    const double p = exact_sigmoid(sigmoid * score);
+    const double p = 1.0 / (1.0 + power);
     return {sigmoid * (p - label), ((sigmoid * sigmoid) * p) * (1.0 - p)};
   }
 };
@@ -105,16 +117,17 @@ struct ExpectileLoss {
 };
 
 // The score is the logarithm of the mean. parameters: exp of the largest step that is safe
-struct PoissonLoss {
-  static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
-    const double mean = exact_exp(score);
+struct PoissonLoss : PowerLoss<PoissonLoss> {
+  static BG_FN double exponent(double score, const LossParameters&) { return score; }
+  static BG_FN GradientPair of_power(double mean, double label, const LossParameters& parameters) {
     return {mean - label, mean * parameters[0]};
   }
 };
 
-struct GammaLoss {
-  static BG_FN GradientPair gradient(double score, double label, const LossParameters&) {
-    const double ratio = label * exact_exp(-score);
+struct GammaLoss : PowerLoss<GammaLoss> {
+  static BG_FN double exponent(double score, const LossParameters&) { return -score; }
+  static BG_FN GradientPair of_power(double power, double label, const LossParameters&) {
+    const double ratio = label * power;
     return {1.0 - ratio, ratio};
   }
 };

@@ -40,29 +40,46 @@ constexpr double LN2_HIGH = 6.93147180369123816490e-01;
 constexpr double LN2_LOW = 1.90821492927058770002e-10;
 constexpr double SQRT_2 = 1.4142135623730951;
 
-BG_FN double exact_exp(double x) {
+// exp in steps, which loops over many numbers take one by one: x is k times log(2) and a rest; the
+// polynomial of the rest, in two halves; times 2^k. The low mantissa bits of `shifted` are k
+// itself.
+BG_FN double exp_rest(double x, double& shifted) {
   x = x < -708.0 ? -708.0 : x;
   x = x > 709.0 ? 709.0 : x;
-  const double shifted = x * LOG2_E + ROUNDING_SHIFT;
+  shifted = x * LOG2_E + ROUNDING_SHIFT;
   const double k = shifted - ROUNDING_SHIFT;
-  const double r = (x - k * LN2_HIGH) - k * LN2_LOW;
+  return (x - k * LN2_HIGH) - k * LN2_LOW;
+}
+
+BG_FN double exp_high_terms(double r) {
   double p = 1.0 / 6227020800.0;
   p = p * r + 1.0 / 479001600.0;
   p = p * r + 1.0 / 39916800.0;
   p = p * r + 1.0 / 3628800.0;
   p = p * r + 1.0 / 362880.0;
   p = p * r + 1.0 / 40320.0;
-  p = p * r + 1.0 / 5040.0;
+  return p * r + 1.0 / 5040.0;
+}
+
+BG_FN double exp_low_terms(double p, double r) {
   p = p * r + 1.0 / 720.0;
   p = p * r + 1.0 / 120.0;
   p = p * r + 1.0 / 24.0;
   p = p * r + 1.0 / 6.0;
   p = p * r + 0.5;
   p = p * r + 1.0;
-  p = p * r + 1.0;
-  // The low mantissa bits of `shifted` are k itself.
+  return p * r + 1.0;
+}
+
+BG_FN double exp_scaled(double p, double shifted) {
   const int64_t exponent = bits_of_double(shifted) - bits_of_double(ROUNDING_SHIFT) + 1023;
   return p * double_of_bits(static_cast<int64_t>(static_cast<uint64_t>(exponent) << 52));
+}
+
+BG_FN double exact_exp(double x) {
+  double shifted = 0.0;
+  const double r = exp_rest(x, shifted);
+  return exp_scaled(exp_low_terms(exp_high_terms(r), r), shifted);
 }
 
 // Natural logarithm of a positive, normal number.

@@ -1,5 +1,5 @@
 // See grown_tree.h.
-#include "tree/grown_tree.h"
+#include "growth/grown_tree.h"
 
 #include <stdexcept>
 
