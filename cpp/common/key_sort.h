@@ -47,7 +47,9 @@ void sort_within_digits(Item* items, int64_t n, KeyOf key_of, Key least, int res
       for (; at > begin && less(item, items[at - 1]); --at) items[at] = items[at - 1];
       items[at] = item;
     }
-    if (end - begin > MOST_KEYS_TO_INSERT) std::sort(items + begin, items + end, less);
+    // Equal keys, such as the zeros of a count, are many.
+    if (end - begin > MOST_KEYS_TO_INSERT && !std::is_sorted(items + begin, items + end, less))
+      std::sort(items + begin, items + end, less);
   }
 }
 
@@ -65,6 +67,7 @@ void sort_by_digits(Item* items, Item* other, int64_t n, KeyOf key_of) {
       least = std::min(least, key_of(items[i]));
       most = std::max(most, key_of(items[i]));
     }
+    if (most == least) return;
     rest = std::max(0, static_cast<int>(std::bit_width(most - least)) - SORT_BITS);
   }
   const auto digit = [&](const Item& item, int pass) {

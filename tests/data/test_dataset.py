@@ -16,8 +16,9 @@ from scipy import sparse
 
 import bitgrove as bg
 from bitgrove.backends.cpu import CpuBackend
+from bitgrove.data.categories import CategoryChoice
 from bitgrove.data.prediction_rows import rows_for_prediction
-from bitgrove.data.tables import to_columns
+from bitgrove.data.tables import frame_columns, to_columns
 from bitgrove.distributed import run_threads
 from bitgrove.distributed.comm import Comm
 from cases import signal, table
@@ -346,6 +347,42 @@ def test_columns_of_a_frame(kind: str, n_rows: int) -> None:
     for column, series in zip(found, wanted, strict=True):
         assert column.dtype == (np.float64 if series.dtype in ("f8", "i8") else np.float32)
         assert column.tolist() == series.astype(float).tolist()
+
+
+@pytest.mark.parametrize("n_rows", [0, 3, 2000])
+@pytest.mark.parametrize("library", ["polars", "Arrow", "batch"])
+def test_columns_of_frames_with_gaps(library: str, n_rows: int) -> None:
+    """Read as a whole or one by one: the same numbers and types, ids beyond 2^53 as their own."""
+    columns: dict[str, tuple[Any, list[Any]]] = {
+        "i": (pl.Int64, [2**62, None, 2**62 + 1]),
+        "j": (pl.Int64, [1, 2, 3]),
+        "e": (pl.Float64, [1.0, 2.0, 3.0]),
+        "f": (pl.Float64, [0.5, None, 2.0]),
+        "g": (pl.Float32, [0.5, None, 2.0]),
+        "b": (pl.Boolean, [True, False, None]),
+    }
+    long = {name: (values * 700)[:n_rows] for name, (_, values) in columns.items()}
+    kinds = {name: kind for name, (kind, _) in columns.items()}
+    X: Any = pl.DataFrame(long, schema=kinds)
+    if library != "polars":
+        X = X.to_arrow()
+    if library == "batch":
+        X = pa.RecordBatch.from_arrays([c.combine_chunks() for c in X.columns], X.column_names)
+    found, _, levels = to_columns(X, CategoryChoice((0,)))
+    for column, name in zip(found[1:], list(long)[1:], strict=True):
+        assert (column.dtype == np.float32) <= (name in ("g", "b"))
+        wanted = [float("nan") if value is None else float(value) for value in long[name]]
+        np.testing.assert_array_equal(column, wanted)
+    assert levels[0].values.tolist() == [2**62, 2**62 + 1][:n_rows]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "Arrow"])
+def test_one_row_of_a_wide_frame_is_copied_as_a_whole(library: str) -> None:
+    """No object is made of each column."""
+    names = [f"c{i}" for i in range(2000)]
+    X: Any = (pd if library == "pandas" else pl).DataFrame({name: [1.0] for name in names})
+    columns = frame_columns(X if library != "Arrow" else X.to_arrow(), names)
+    assert {type(column) for column in columns} == {np.ndarray}
 
 
 def test_one_row_of_a_wide_frame_is_read_at_once() -> None:

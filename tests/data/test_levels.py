@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,13 @@ KINDS: dict[str, Any] = {
     "arrow dictionaries": lambda: pa.chunked_array(
         [pa.array(TEXTS[:4]).dictionary_encode(), pa.array(TEXTS[4:]).dictionary_encode()]
     ),
+    "arrow unsigned codes": lambda: (
+        pa.array(TEXTS).dictionary_encode().cast(pa.dictionary(pa.uint32(), pa.string()))
+    ),
+    "arrow of polars": lambda: (
+        pl.DataFrame({"c": pl.Series(TEXTS, dtype=pl.Categorical)}).to_arrow().column(0)
+    ),
+    "arrow of an enum": lambda: pl.Series(TEXTS, dtype=pl.Enum(LEVELS)).to_arrow(),
     "array of objects": lambda: np.array(TEXTS, dtype=object),
     "NaN for missing": lambda: np.array([np.nan if t is None else t for t in TEXTS], dtype=object),
 }
@@ -162,6 +170,42 @@ def test_find_and_union() -> None:
     empty = Levels(TEXT, np.array([], dtype=object))
     assert union("c", [empty, ints]).values.tolist() == ints.values.tolist()
     assert union("c", [ints, reals]).values.tolist() == [0.5, 1.0, 3.0, 2.0**60]
+
+
+@pytest.mark.parametrize("column", [
+    pl.Series([["a", "b"]] * 2), pl.Series([["a"]] * 2, dtype=pl.Array(pl.String, 1)),
+    pl.Series([1, 2]).cast(pl.Int128), pa.array([["a"]] * 2),
+    pa.array([[("a", 1)]] * 2, pa.map_(pa.string(), pa.int64())),
+    pa.array([[(1, 1)]] * 2, pa.map_(pa.int64(), pa.int64())),
+    pd.Series([["a"]] * 2, dtype=pd.ArrowDtype(pa.list_(pa.string()))),
+], ids=lambda column: str(getattr(column, "dtype", getattr(column, "type", ""))))  # fmt: skip
+def test_columns_that_hold_several_values_are_named(column: Any) -> None:
+    frame = {pl.Series: pl.DataFrame, pd.Series: pd.DataFrame}.get(type(column), pa.table)
+    with pytest.raises(DataError, match=r"column 'z' has type .*numbers are needed"):
+        bg.Dataset(frame({"z": column}))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.Series([date(2020, 1, 1)] * 2),  # was text, which no other library would say
+        pl.Series([[1], [2]]),
+        pa.array([[1], [2]]),
+        pd.Series([[1], [2]]),
+        pd.Series(pd.date_range("2020", periods=2)),
+    ],
+    ids=["dates", "lists of polars", "lists of arrow", "lists of pandas", "dates of pandas"],
+)
+def test_columns_that_are_no_categories(column: Any) -> None:
+    with pytest.raises(DataTypeError, match=r"column 'c' has type .*a category holds text or num"):
+        read_levels("c", column)
+
+
+def test_a_category_may_be_called_a_list() -> None:
+    kind = pl.Enum(["list", "struct"])
+    assert (
+        len(bg.Dataset(pl.DataFrame({"z": pl.Series(["struct", "list"], dtype=kind)})).levels) == 1
+    )
 
 
 def test_which_columns_are_categories() -> None:

@@ -17,9 +17,7 @@ from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from bitgrove.callbacks import checkpoint
@@ -393,12 +391,6 @@ def test_bad_weights(iris: Any) -> None:
     for bad in (-np.ones(150), np.full(150, np.nan), np.zeros(150)):
         with pytest.raises(BitgroveError, match="weight"):
             fit(BitGroveClassifier, *iris, bad)
-
-
-def test_within_scikit_learn(cancer: Any) -> None:
-    pipeline = make_pipeline(StandardScaler(), BitGroveClassifier(n_estimators=5, n_jobs=1))
-    search = GridSearchCV(pipeline, {"bitgroveclassifier__num_leaves": [2, 15]}, cv=2)
-    assert search.fit(*cancer).score(*cancer) > 0.9
 
 
 def test_fit_goes_on_from_a_checkpoint(tmp_path: Path) -> None:

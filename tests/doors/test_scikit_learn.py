@@ -33,6 +33,12 @@ def classifier(**params: Any) -> BitGroveClassifier:
     return BitGroveClassifier(**{**SMALL, **params})
 
 
+def test_search_over_a_pipeline() -> None:
+    pipeline = make_pipeline(StandardScaler(), classifier())
+    search = GridSearchCV(pipeline, {"bitgroveclassifier__num_leaves": [2, 15]}, cv=2)
+    assert search.fit(FRAME, LABELS).score(FRAME, LABELS) > 0.9
+
+
 def test_pandas_output_of_the_step_before() -> None:
     pipeline = make_pipeline(StandardScaler(), classifier()).set_output(transform="pandas")
     fitted = pipeline.fit(FRAME, LABELS)[-1]

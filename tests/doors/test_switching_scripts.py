@@ -45,7 +45,7 @@ def test_lightgbm_simple_example(cancer: Any, tmp_path: Path) -> None:
     params = {
         "boosting_type": "gbdt",
         "objective": "binary",
-        "metric": ["auc", "binary_logloss"],
+        "metric": {"auc", "binary_logloss"},
         "num_leaves": 31,
         "learning_rate": 0.05,
         "feature_fraction": 0.9,
@@ -265,7 +265,8 @@ def test_watchlist_by_place(cancer: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [({"missing": -999}, "missing=-999"), ({"params": {"max_bin": 63}}, r"given to train\(\)"),
-     ({"lable": 1}, "unknown argument 'lable'"), ({"data": np.eye(3)}, "'X' and 'data'")],
+     ({"lable": 1}, "unknown argument 'lable'"), ({"data": np.eye(3)}, "'X' and 'data'"),
+     ({"cat_features": [0]}, r"known from CatBoost.*use categorical_feature \(Dataset\)")],
 )  # fmt: skip
 def test_arguments_that_a_dataset_has_not(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -279,7 +280,8 @@ def test_arguments_that_a_dataset_has_not(given: dict[str, Any], message: str) -
 @pytest.mark.parametrize(
     ("name", "instead"),
     [("feval", r"eval_metric=f, called as f\(label, prediction\)"),
-     ("obj", r"objective=f, called as f\(label, score\)"), ("custom_metric", "eval_metric")],
+     ("obj", r"objective=f, called as f\(label, score\)"), ("custom_metric", "eval_metric"),
+     ("categorical_feature", "categorical_feature of the Dataset")],
 )  # fmt: skip
 def test_functions_under_other_names(name: str, instead: str) -> None:
     data = DMatrix(np.eye(3), [0, 1, 2])

@@ -86,6 +86,7 @@ def test_tables_of_every_kind_predict_the_same(model: bg.Model) -> None:
         pl.from_pandas(FRAME.assign(kind=FRAME["kind"].astype(int))),
         pl.from_pandas(strings).with_columns(pl.col("city").cast(pl.Categorical)),
         pa.Table.from_pandas(FRAME, preserve_index=False),
+        pa.RecordBatch.from_pandas(FRAME, preserve_index=False),
         FRAME.to_numpy(dtype=object),
     ]
     for table in tables:

@@ -151,3 +151,49 @@ def test_ranks_find_the_same_noise_and_one_of_them_warns(n_ranks: int) -> None:
     assert len(found) == 2  # of the ranks together, and of the one alone
     assert alone.info is not None
     assert all(share == alone.info.rounding_noise for share in shares)
+
+
+ORDER = {"objective": "binary", "eval_metric": ["auc", "average_precision", "logloss"]}
+RANKS = {"objective": "lambdarank", "eval_metric": ["ndcg@10", "map@10", "mrr@10", "precision@5"]}
+
+
+@pytest.mark.parametrize("params", [ORDER, RANKS], ids=["rows", "queries"])
+def test_metrics_that_nothing_could_change_are_warned_of_once(params: dict[str, Any]) -> None:
+    """On sets with labels of one kind; whichever rank has the other one is enough."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    both, ones = (X[:, 0] > 0).astype(float), np.ones(300)
+    halves = np.repeat([0.0, 1.0], 150)  # of queries, too: none of them has both
+    group = [10] * 30 if params is RANKS else None
+
+    def told(label: F64, weight: F64 | None = None, **more: Any) -> list[str]:
+        train_set = bg.Dataset(X, both, group=group)
+        valid_set = bg.Dataset(X, label, weight=weight, group=group)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            bg.train({**params, "n_estimators": 3, **more}, train_set, valid_sets=valid_set)
+        return [str(one.message) for one in found]
+
+    named = [name for name in params["eval_metric"] if name != "logloss"]
+    texts = told(ones)
+    assert [f"validation set 'valid_0': {name} says" in text
+            for name, text in zip(named, texts, strict=True)] == [True] * len(named)  # fmt: skip
+    assert told(ones, verbosity=-1) == [] and told(both) == []
+    assert len(told(halves)) == (len(named) if params is RANKS else 0)
+    if params is ORDER:
+        assert len(told(both, weight=both)) == len(named)
+
+
+def test_ranks_have_the_classes_of_a_validation_set_together() -> None:
+    X = np.arange(400.0).reshape(100, 4) % 37
+    y = np.repeat([0.0, 1.0], 50)
+
+    def train(comm: Comm) -> bg.Model:
+        mine = slice(50 * comm.rank, 50 * comm.rank + 50)
+        shard = bg.Dataset(X[mine], y[mine])
+        return bg.train(
+            {**ORDER, "n_estimators": 2}, shard, valid_sets=bg.Dataset(X[mine], y[mine]), comm=comm
+        )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", bg.BitgroveWarning)
+        run_threads(2, train)

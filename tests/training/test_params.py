@@ -201,6 +201,7 @@ def test_unknown_choice_lists_the_choices() -> None:
         ("auc", ("auc",)),
         (["auc", "logloss"], ("auc", "logloss")),
         (("auc", "binary_logloss", "auc"), ("auc", "logloss")),
+        ({"logloss", "error", "auc"}, ("auc", "error", "logloss")),  # a set has no order
         ("None", ("None",)),
         (["none"], ("None",)),
     ],

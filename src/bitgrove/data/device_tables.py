@@ -20,8 +20,8 @@ _NARROW = ("float16", "int8", "int16", "uint8", "uint16", "bool")
 
 
 def is_on_gpu(X: Any) -> bool:
-    if isinstance(X, np.ndarray):
-        return False
+    if isinstance(X, np.ndarray) or type(X).__module__.startswith("pyarrow"):
+        return False  # Arrow's arrays of text, or with gaps, raise when asked
     if hasattr(X, "__dlpack_device__") and not hasattr(X, "columns"):
         return int(X.__dlpack_device__()[0]) in _CUDA_DEVICES
     return hasattr(X, "__cuda_array_interface__")

@@ -14,7 +14,7 @@ import numpy as np
 from bitgrove.data.given_values import as_stored
 from bitgrove.data.levels import is_missing
 from bitgrove.errors import DataError, DataTypeError, ParameterError, UnknownParameterError
-from bitgrove.params.peers import check_switch
+from bitgrove.params.peers import check_switch, known_elsewhere
 
 # What fit() and Dataset may be given under another name, as in XGBoost.
 _SPELLINGS = {
@@ -143,7 +143,8 @@ def table_and_scores(X: Any, init_score: Any, more: Mapping[str, Any]) -> tuple[
         if name == "params" and value:
             raise UnknownParameterError("Dataset: params, such as max_bin, are given to train()")
         if name not in ("nthread", "params") and not check_switch(name, value):
-            raise UnknownParameterError(f"Dataset: unknown argument {name!r}")
+            reason = known_elsewhere(name) or f"unknown argument {name!r}"
+            raise UnknownParameterError(f"Dataset: {reason}")
     if X is None:
         raise DataError("Dataset: X, the table, was not given")
     if isinstance(X, (str, Path)):

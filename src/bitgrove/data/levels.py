@@ -8,6 +8,7 @@ chunks changes its code.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.errors import DataError, DataTypeError
+from bitgrove.errors import BitgroveError, DataError, DataTypeError
 
 Codes = NDArray[np.intp]  # -1: missing
 TEXT, INTEGER, REAL = "text", "integer", "real"
@@ -125,7 +126,8 @@ def is_category_type(series: Any) -> bool:
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         return False
     kind = str(dtype or getattr(series, "type", "")).lower()
-    if not any(word in kind for word in _CATEGORY_TYPES) or "struct" in kind:
+    kind = re.split(r"[(<\[]", kind)[0]  # a list of text is none, a category may be called "list"
+    if not any(word in kind for word in _CATEGORY_TYPES) or kind == "struct":
         return False
     if kind != "object":
         return True
@@ -138,6 +140,10 @@ def read_levels(name: str, column: Any) -> Coded:
         return _read(name, column)
     except UnicodeEncodeError:
         raise DataError(f"column {name!r} holds text that is not Unicode") from None
+    except BitgroveError:
+        raise
+    except (TypeError, ValueError) as error:  # lists have no hash, arrays no truth
+        raise _no_category(name, f"object ({error})") from error
 
 
 def _read(name: str, column: Any) -> Coded:
@@ -158,8 +164,7 @@ def _read(name: str, column: Any) -> Coded:
 def _of_pandas(name: str, series: Any) -> Coded:
     kind = str(series.dtype).lower()
     if any(word in kind for word in ("date", "time", "period", "interval", "complex")):
-        raise DataTypeError(f"column {name!r} has type {series.dtype}; a category holds text or "
-                            "numbers")  # fmt: skip
+        raise _no_category(name, series.dtype)
     has_missing = bool(series.isna().any())
     # As an array, whole numbers beside missing ones would be floats, where large ids are the same.
     by_value = ("int", "uint") if has_missing else ()
@@ -183,10 +188,14 @@ def _of_arrow(name: str, column: Any) -> Coded:
         if not chunks:
             return Coded(np.zeros(0, dtype=np.intp), NO_LEVELS)
         values = chunks[0].dictionary.to_pylist()
-        parts = [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in chunks]
-        return _tidy(name, np.concatenate(parts).astype(np.intp), values)
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return _tidy(name, codes.astype(np.intp), coded.dictionary.to_pylist())
+        return _tidy(name, np.concatenate([_arrow_codes(chunk) for chunk in chunks]), values)
+    return _tidy(name, _arrow_codes(coded), coded.dictionary.to_pylist())
+
+
+def _arrow_codes(coded: Any) -> Codes:
+    """Of a dictionary array, whose indices may be unsigned."""
+    codes = coded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.asarray(codes, dtype=np.intp)
 
 
 def _of_polars(name: str, series: Any) -> Coded:
@@ -198,6 +207,8 @@ def _of_polars(name: str, series: Any) -> Coded:
         return _tidy(name, codes, found.tolist())
     if series.dtype.is_numeric() or series.dtype == polars.Boolean:
         return _of_array(name, np.asarray(series))
+    if series.dtype not in (polars.String, polars.Categorical, polars.Enum, polars.Null):
+        raise _no_category(name, series.dtype)
     if series.dtype == polars.String:
         series = series.cast(polars.Categorical)
     physical = series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy()
@@ -220,14 +231,17 @@ def _of_array(name: str, values: NDArray[Any]) -> Coded:
         found, codes = np.unique(values, return_inverse=True)
         return _tidy(name, codes.astype(np.intp), found.tolist())
     if kind != "O":
-        raise DataTypeError(f"column {name!r} has type {values.dtype}; a category holds text or "
-                            "numbers")  # fmt: skip
+        raise _no_category(name, values.dtype)
     number: dict[Any, int] = {}
     codes = np.array(
         [-1 if is_missing(v) else number.setdefault(v, len(number)) for v in values.tolist()],
         dtype=np.intp,
     )
     return _tidy(name, codes, list(number))
+
+
+def _no_category(name: str, kind: object) -> DataTypeError:
+    return DataTypeError(f"column {name!r} has type {kind}; a category holds text or numbers")
 
 
 def is_missing(value: Any) -> bool:

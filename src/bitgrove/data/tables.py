@@ -8,8 +8,9 @@ categories as the codes of their levels. Columns on a GPU stay there, sparse one
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -34,10 +35,15 @@ Column = NDArray[Any]
 # Parts of the names of column types that are not numbers, or not real ones.
 _NO_NUMBERS = (
     "cat", "dict", "str", "utf", "enum", "date", "time", "duration", "complex", "binary",
-    "period", "interval", "list",
+    "period", "interval", "list", "map", "union", "int128",
 )  # fmt: skip
 # Of a data frame that is cheaper to copy as a whole than to take apart.
 _FEW_ROWS = 1000
+# What polars and Arrow call numbers that NumPy has, too.
+_NUMBERS = (
+    "bool", "boolean", "float16", "halffloat", "float32", "float", "float64", "double",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)  # fmt: skip
 # Rows are numbered by int32 in the partition.
 MAX_ROWS = 2**31 - 1
 # The header of a model file holds the names of so many; 32 bits number all their bins.
@@ -138,7 +144,8 @@ def _columns_of(X: Any, names: list[str] | None, has_categories: bool) -> Sequen
         table = device_table(X)
         return [table[:, feature] for feature in range(table.shape[1])]
     if names is not None:
-        return sparse_series(_frame_columns(X, names))
+        refuse_twice(names)
+        return sparse_series(frame_columns(X, names))
     table = X if is_sparse(X) else as_array("X", X)
     is_wide = not is_sparse(table) and table.dtype in (np.int64, np.uint64)
     if has_categories and (is_wide or table.dtype.kind in "OUT") and table.ndim == 2:
@@ -181,28 +188,45 @@ def _checked_array(table: Any) -> Any:
     )
 
 
-def _frame_columns(X: Any, names: list[str]) -> list[Any]:
-    refuse_twice(names)
+class _Frame(NamedTuple):
+    """How a library is asked."""
+
+    kinds: Sequence[Any]  # of each column; None where it is no number of NumPy's
+    table: Callable[[list[int]], NDArray[Any] | None]  # columns of one kind, if an array is as good
+    column: Callable[[int], Any]
+    is_cheap: bool  # to have arrays made
+
+
+def frame_columns(X: Any, names: list[str]) -> list[Any]:
+    """The columns of a frame with these names, as those of arrays where the frame is one or a copy
+    of it costs next to nothing: to make an object of each takes as long as thousands of numbers."""
     if hasattr(X, "iloc"):
-        return _pandas_columns(X)
-    if hasattr(X, "column_names"):  # Arrow
-        return [X.column(i) for i in range(len(names))]
-    return [X[name] for name in names]
-
-
-def _pandas_columns(X: Any) -> list[Any]:
-    """Its columns, as those of arrays where pandas has one of them or a copy costs next to nothing:
-    to make a Series takes as long as to copy thousands of numbers."""
+        frame = _pandas(X)
+    elif hasattr(X, "column_names"):
+        frame = _arrow(X)
+    elif type(X).__module__.startswith("polars"):
+        frame = _polars(X)
+    else:
+        return [X[name] for name in names]
     alike: dict[Any, list[int]] = {}
-    for f, kind in enumerate(X.dtypes):
-        if isinstance(kind, np.dtype) and kind.kind in "biuf":
+    for f, kind in enumerate(frame.kinds if frame.is_cheap else ()):
+        if kind is not None:
             alike.setdefault(kind, []).append(f)
     columns: dict[int, Any] = {}
-    for at in alike.values() if len(X) <= _FEW_ROWS or _is_one_array(X) else ():
-        table = (X if len(at) == X.shape[1] else X.iloc[:, at]).to_numpy()
-        table = np.require(table, requirements="A")
-        columns.update(zip(at, table.T, strict=True))
-    return [columns[f] if f in columns else X.iloc[:, f] for f in range(X.shape[1])]
+    for at in alike.values():
+        table = frame.table(at)
+        if table is not None:
+            columns.update(zip(at, np.require(table, requirements="A").T, strict=True))
+    return [columns[f] if f in columns else frame.column(f) for f in range(len(names))]
+
+
+def _pandas(X: Any) -> _Frame:
+    def table(at: list[int]) -> NDArray[Any]:
+        return np.asarray((X if len(at) == X.shape[1] else X.iloc[:, at]).to_numpy())
+
+    is_number = [isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in X.dtypes]
+    kinds = [kind if there else None for kind, there in zip(X.dtypes, is_number, strict=True)]
+    return _Frame(kinds, table, lambda f: X.iloc[:, f], len(X) <= _FEW_ROWS or _is_one_array(X))
 
 
 def _is_one_array(X: Any) -> bool:
@@ -210,6 +234,35 @@ def _is_one_array(X: Any) -> bool:
     row = X.iloc[:1]
     first = row.iloc[:, 0].to_numpy() if row.shape[1] else None
     return isinstance(first, np.ndarray) and np.may_share_memory(row.to_numpy(), first)
+
+
+def _polars(X: Any) -> _Frame:
+    def table(at: list[int]) -> NDArray[Any] | None:
+        part = X[:, at]
+        has_nulls = any(part.null_count().row(0))
+        return None if has_nulls and not part.dtypes[0].is_float() else np.asarray(part.to_numpy())
+
+    return _Frame(_known(X.dtypes), table, lambda f: X[:, f], len(X) <= _FEW_ROWS)
+
+
+def _arrow(X: Any) -> _Frame:
+    columns = X.columns
+
+    def table(at: list[int]) -> NDArray[Any] | None:
+        chunks = [part for f in at for part in getattr(columns[f], "chunks", [columns[f]])]
+        whole = sys.modules["pyarrow"].concat_arrays(chunks)
+        if whole.null_count and not str(whole.type).endswith(("float", "double")):
+            return None
+        return np.asarray(whole.to_numpy(zero_copy_only=False)).reshape(len(at), -1).T
+
+    is_cheap = 0 < X.num_rows <= _FEW_ROWS
+    return _Frame(_known(X.schema.types), table, columns.__getitem__, is_cheap)
+
+
+def _known(kinds: Sequence[Any]) -> list[str | None]:
+    """The names of types, where they are numbers of NumPy's."""
+    names = [str(kind).lower() for kind in kinds]
+    return [name if name in _NUMBERS else None for name in names]
 
 
 def _numeric(name: str, series: Any) -> Column:

@@ -144,6 +144,8 @@ _NAMES_OF_NO_METRIC = ("None", "none", "na", "null", "custom")  # LightGBM's
 
 def _to_metrics(parameter: Parameter, value: object) -> tuple[Any, ...] | None:
     names = [value] if isinstance(value, str) or callable(value) else value
+    if isinstance(names, (set, frozenset)):  # as in LightGBM's examples; the first may decide
+        names = sorted(names, key=lambda name: getattr(name, "__name__", str(name)))
     if not isinstance(names, (list, tuple)) or not names:
         return None
     if len(names) == 1 and isinstance(names[0], str) and names[0] in _NAMES_OF_NO_METRIC:

@@ -106,6 +106,13 @@ _elsewhere(
 _elsewhere("class_weights auto_class_weights", CATBOOST, "class_weight of BitGroveClassifier")
 _elsewhere("one_hot_max_size", CATBOOST, "max_cat_to_onehot")
 _elsewhere("feval", BOTH, "eval_metric=f, called as f(label, prediction)")
+_elsewhere("eval_train_metric", LIGHTGBM, "train() with the training set among valid_sets")
+_elsewhere("feature_name", LIGHTGBM, "feature_names of the Dataset")
+_elsewhere("categorical_feature", LIGHTGBM,
+           "categorical_feature of the Dataset, categorical_features of estimators")  # fmt: skip
+_elsewhere("learning_rates", LIGHTGBM, "learning_rate: a number, a list or a function of the round")
+_elsewhere("position", LIGHTGBM)
+_elsewhere("feature_types", XGBOOST, "categorical_feature of the Dataset")
 _elsewhere("as_pandas", XGBOOST, "cv(...).to_frame()")
 _elsewhere("fobj obj", BOTH, "objective=f, called as f(label, score)")
 _elsewhere("custom_metric", "XGBoost and CatBoost", "eval_metric, which takes names and functions")
@@ -117,6 +124,14 @@ _elsewhere("ndcg_exp_gain", XGBOOST, "label_gain")
 _elsewhere("early_stopping_min_delta", LIGHTGBM, "callbacks=[early_stopping(n, min_delta=...)]")
 _elsewhere("random_strength bagging_temperature model_size_reg", CATBOOST)
 _elsewhere("leaf_estimation_iterations leaf_estimation_method score_function", CATBOOST)
+_elsewhere(
+    "langevin diffusion_temperature posterior_sampling sampling_frequency sampling_unit mvs_reg "
+    "has_time fold_len_multiplier fold_permutation_block approx_on_full_history train_dir "
+    "penalties_coefficient first_feature_use_penalties per_object_feature_penalties",
+    CATBOOST,
+)
+_elsewhere("ignored_features", CATBOOST, "a table without them")
+_elsewhere("custom_loss", CATBOOST, "eval_metric, which takes several")
 
 
 def check_switch(name: object, value: object) -> bool:
@@ -130,12 +145,19 @@ def check_switch(name: object, value: object) -> bool:
     return True
 
 
+def known_elsewhere(name: object) -> str | None:
+    """What to say about a name that another library has."""
+    if name not in _ELSEWHERE:
+        return None
+    whose, instead = _ELSEWHERE[str(name)]
+    hint = f"; use {instead}" if instead else ""
+    return f"{name!r} is known from {whose}, not supported{hint}"
+
+
 def unknown_name(name: object) -> str:
     """What to say about a parameter that neither the table nor the switches have."""
-    if name in _ELSEWHERE:
-        whose, instead = _ELSEWHERE[str(name)]
-        hint = f"; use {instead}" if instead else ""
-        return f"parameter {name!r} is known from {whose}, not supported{hint}"
+    if known := known_elsewhere(name):
+        return f"parameter {known}"
     close = difflib.get_close_matches(str(name), CANONICAL, n=1, cutoff=0.75)
     hint = f"; did you mean {CANONICAL[close[0]]!r}?" if close else ""
     return f"unknown parameter {name!r}{hint}"

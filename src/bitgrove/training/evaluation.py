@@ -79,6 +79,8 @@ class Evaluator:
             raise ParameterError(f"valid_names: names must differ, got {set_names}")
         eval_sets = [self._eval_set(valid) for valid in self.sets]
         self.panel = self.backend.new_panel(eval_sets, booster.comm)
+        for name, given in zip(set_names, eval_sets, strict=True):
+            self._warn_of_blind_metrics(name, given)
 
     @property
     def has_deciding(self) -> bool:
@@ -116,6 +118,15 @@ class Evaluator:
             )
         scores = booster.start_scores(dataset)
         return _ValidSet(name, matrix, scores, dataset)
+
+    def _warn_of_blind_metrics(self, name: str, given: EvalSet) -> None:
+        """Early stopping would take the first iteration for the best."""
+        for metric in self.metrics:
+            here = metric.evidence(given).astype(np.float64)
+            if len(here) and not self.booster.comm.allreduce_max(here).all():
+                self.booster.guards.warn(
+                    f"validation set {name!r}: {metric.name} says nothing without {metric.needs}"
+                )
 
     def after(self, changes: Sequence[ScoreChange]) -> list[Evaluation]:
         """The metrics after an iteration; what they cost is counted in `seconds`."""

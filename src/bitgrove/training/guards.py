@@ -69,7 +69,7 @@ class Guards:
             raise everywhere(TrainingError, _overflow_text(farthest, self._params))
         if farthest > self._too_far:
             self._too_far = math.inf  # once is enough
-            self._warn(_runaway_text(farthest, self._params))
+            self.warn(_runaway_text(farthest, self._params))
         return values
 
     def finish(self, rounding_noise: list[float]) -> None:
@@ -79,9 +79,10 @@ class Guards:
         """
         late = rounding_noise[len(rounding_noise) // 2 :]
         if late and (share := float(np.mean(late))) > _LOUD_ROUNDING:
-            self._warn(_rounding_text(share, self._params))
+            self.warn(_rounding_text(share, self._params))
 
-    def _warn(self, text: str) -> None:
+    def warn(self, text: str) -> None:
+        """Rank 0 says it, where warnings are wanted."""
         if self._speaks and self._params.verbosity >= 0:
             warnings.warn(text, BitgroveWarning, stacklevel=2)
 

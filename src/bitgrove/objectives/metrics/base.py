@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitgrove.objectives.base import OBJECTIVES, Objective, Prediction
-from bitgrove.objectives.metrics.facts import F64, EvalData, SetFacts
+from bitgrove.objectives.metrics.facts import F64, EvalData, EvalSet, SetFacts
 from bitgrove.objectives.metrics.tally import Ledger, NumpyTally, Promise, Tally
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Metric:
     judges: ClassVar[tuple[Prediction, ...]]  # every objective that predicts one of these
     higher_is_better: ClassVar[bool] = False
     argument: ClassVar[str | None] = None
+    needs: ClassVar[str] = "rows"  # see evidence
 
     @property
     def name(self) -> str:
@@ -45,6 +47,11 @@ class Metric:
     def for_objective(self, objective: Objective) -> Metric:
         """The metric with the objective's own settings, where none were given."""
         return self
+
+    def evidence(self, given: EvalSet) -> NDArray[np.bool_]:
+        """Which of its needs this rank's rows meet. Where no rank's meet one of them, its value is
+        the same whatever is predicted."""
+        return np.zeros(0, dtype=np.bool_)
 
     def judge(self, tally: Tally) -> Promise[float]:
         """Its value, made of sums that the tally promises."""

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitgrove.errors import DataError
 from bitgrove.objectives.metrics.base import Metric
-from bitgrove.objectives.metrics.facts import F64, I64, EvalData
+from bitgrove.objectives.metrics.facts import F64, I64, EvalData, EvalSet
 from bitgrove.objectives.metrics.tally import Promise, Tally
 from bitgrove.objectives.ranking import dcg, discounts, ideal_dcg
 
@@ -40,6 +41,7 @@ class QueryMetric(Metric):
     judges = ("ranking score", "score")
     higher_is_better = True
     argument = "k"
+    needs = "a query whose rows are not all equally relevant"
     kernel: ClassVar[str]
 
     k: int = 10
@@ -53,6 +55,14 @@ class QueryMetric(Metric):
         if not (text.isascii() and text.isdecimal() and text[0] != "0"):
             raise KeyError(text)
         return cls(int(text))
+
+    def evidence(self, given: EvalSet) -> NDArray[np.bool_]:
+        if given.group is None:
+            return super().evidence(given)
+        relevance = self.relevance(given.label, given.label_gain)
+        query = np.repeat(np.arange(len(given.group)), given.group)
+        differs = (relevance[1:] != relevance[:-1]) & (query[1:] == query[:-1])
+        return np.array([differs.any()])
 
     def judge(self, tally: Tally) -> Promise[float]:
         facts = tally.facts

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bitgrove.objectives.metrics.base import Metric
+from bitgrove.objectives.metrics.facts import EvalSet, by_row
 from bitgrove.objectives.metrics.order import OrderSums
 from bitgrove.objectives.metrics.tally import Promise, Tally
 
@@ -12,6 +16,11 @@ class OrderMetric(Metric):
 
     judges = ("probability", "score")
     higher_is_better = True
+    needs = "rows of both classes (in each column of labels)"
+
+    def evidence(self, given: EvalSet) -> NDArray[np.bool_]:
+        label = by_row(given.label if given.weight is None else given.label[given.weight > 0.0])
+        return np.concatenate([(label > 0).any(axis=0), (label <= 0).any(axis=0)])
 
     def judge(self, tally: Tally) -> Promise[float]:
         sums = [tally.order(k) for k in range(tally.n_outputs)]
