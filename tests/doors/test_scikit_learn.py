@@ -158,3 +158,10 @@ def test_a_validation_fraction_of_whole_queries() -> None:
     ranker = BitGroveRanker(n_estimators=30, early_stopping_rounds=3, validation_fraction=0.25)
     ranker.fit(X.rename(columns=str), y, qid=np.repeat(np.arange(40), 15))
     assert int(ranker.model_.trees[0].leaf_rows.sum()) == 30 * 15
+
+
+def test_a_fit_draws_one_number_of_a_random_state() -> None:
+    once, twice = np.random.RandomState(5), np.random.RandomState(5)
+    BitGroveRegressor(n_estimators=2, random_state=once).fit(*load_diabetes(return_X_y=True))
+    twice.randint(2**31 - 1)
+    assert once.randint(1000) == twice.randint(1000)
