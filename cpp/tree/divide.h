@@ -13,11 +13,15 @@
 
 namespace bitgrove {
 
+// Bytes of a column that are looked at together.
+constexpr int64_t WINDOW = 128;
+
 struct Split {
   const uint8_t* column;
   uint8_t bin, missing_bin;
   bool default_left;
   const BinSet* left_bins;  // null: by the bin
+  int64_t last_window;      // the last row of which WINDOW bytes from its bin on are in the column
 };
 
 // Where divided rows go. `left` may be the place they are read from, or before it.
@@ -77,14 +81,18 @@ BG_TARGET_AVX2 inline bool are_side_by_side(const int32_t* rows) {
   return _mm256_movemask_epi8(equal) == -1;
 }
 
-// How a node's rows lie, which decides how their bins are loaded: maybe side by side; or near each
-// other; or so far apart that each is a cache line of its own, which is asked for early.
-enum class Spread { dense, near, far };
-constexpr int64_t FAR_APART = 32, PREFETCH_ROWS = 128;
+// How a node's rows lie, which decides how their bins are loaded: maybe side by side; or 16 of them
+// mostly within a window; or near each other; or so far apart that each is a cache line of its own,
+// which is asked for early.
+enum class Spread { dense, close, near, far };
+constexpr int64_t CLOSE = 8, FAR_APART = 32, PREFETCH_ROWS = 128;
 
 inline Spread spread_of(const int32_t* rows, int64_t n) {
   const int64_t span = n > 0 ? rows[n - 1] - rows[0] : 0;
-  return span == n - 1 ? Spread::dense : span > FAR_APART * n ? Spread::far : Spread::near;
+  return span == n - 1           ? Spread::dense
+         : span <= CLOSE * n     ? Spread::close
+         : span <= FAR_APART * n ? Spread::near
+                                 : Spread::far;
 }
 
 // The bins of 16 rows. One by one: gathers take longer than their loads.
@@ -105,6 +113,17 @@ inline void prefetch_bins(const uint8_t* column, const int32_t* rows, int64_t i,
       for (int k = 0; k < 16; ++k) prefetch(column + rows[i + PREFETCH_ROWS + k]);
 }
 
+// The bins of 16 rows within a window of the column that two vectors hold.
+BG_TARGET_AVX512 inline __m128i bins_in_window(const uint8_t* window, __m512i row, int32_t first) {
+  using Words __attribute__((vector_size(64))) = uint32_t;
+  const Words at = reinterpret_cast<Words>(row) - static_cast<uint32_t>(first);
+  const auto words = reinterpret_cast<Words>(
+      _mm512_permutex2var_epi32(_mm512_loadu_si512(window), reinterpret_cast<__m512i>(at >> 2),
+                                _mm512_loadu_si512(window + WINDOW / 2)));
+  const auto bins = reinterpret_cast<__m512i>(words >> ((at & 3) << 3));
+  return _mm512_maskz_cvtepi32_epi8(0xFFFF, bins);
+}
+
 template <Spread spread>
 BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n, Halves out) {
   const uint8_t* const column = s.column;
@@ -114,8 +133,12 @@ BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int6
   int64_t i = 0, n_left = 0;
   for (; i + 16 <= n; i += 16) {
     prefetch_bins<spread>(column, rows, i, n);
-    const __m128i value = bins_of<spread>(column, rows + i);
     const __m512i row = _mm512_loadu_si512(rows + i);
+    const int32_t first = rows[i];
+    const bool in_window =
+        spread == Spread::close && rows[i + 15] - first < WINDOW && first <= s.last_window;
+    const __m128i value =
+        in_window ? bins_in_window(column + first, row, first) : bins_of<spread>(column, rows + i);
     const __mmask16 left =
         _mm_cmple_epu8_mask(value, bin) | (_mm_cmpeq_epi8_mask(value, missing) & keep_missing);
     const __mmask16 right = static_cast<__mmask16>(~left);
@@ -166,6 +189,9 @@ inline int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd,
   if (simd != Simd::scalar) switch (spread_of(rows, n)) {
       case Spread::dense:
         return divide_by_vectors<Spread::dense>(s, rows, n, simd, out);
+      case Spread::close:
+        if (simd == Simd::avx512) return divide_avx512<Spread::close>(s, rows, n, out);
+        [[fallthrough]];
       case Spread::near:
         return divide_by_vectors<Spread::near>(s, rows, n, simd, out);
       case Spread::far:
