@@ -109,6 +109,13 @@ inline void prefetch_bins(const uint8_t* column, const int32_t* rows, int64_t i,
     for (int k = 0; k < 16; ++k) prefetch(column + rows[i + PREFETCH_ROWS + k]);
 }
 
+// Whether the rows are within a window from the first one on; also of rows that do not ascend.
+BG_TARGET_AVX512 inline bool are_in_window(__m512i row, int32_t first, int64_t last_window) {
+  const __m512i after = _mm512_sub_epi32(row, _mm512_set1_epi32(first));
+  return first <= last_window &&
+         _mm512_cmplt_epu32_mask(after, _mm512_set1_epi32(WINDOW)) == 0xFFFF;
+}
+
 // The bins of 16 rows within a window of the column that two vectors hold.
 BG_TARGET_AVX512 inline __m128i bins_in_window(const uint8_t* window, __m512i row, int32_t first) {
   using Words __attribute__((vector_size(64))) = uint32_t;
@@ -131,11 +138,9 @@ BG_TARGET_AVX512 inline int64_t divide_avx512(const Split& s, const int32_t* row
   for (; i + 16 <= n; i += 16) {
     if (spread == Spread::far) prefetch_bins(column, rows, i, n);
     const __m512i row = _mm512_loadu_si512(rows + i);
-    const int32_t first = rows[i];
-    const bool in_window =
-        spread == Spread::close && rows[i + 15] - first < WINDOW && first <= s.last_window;
-    const __m128i value =
-        in_window ? bins_in_window(column + first, row, first) : bins_of(column, rows + i, spread);
+    const __m128i value = spread == Spread::close && are_in_window(row, rows[i], s.last_window)
+                              ? bins_in_window(column + rows[i], row, rows[i])
+                              : bins_of(column, rows + i, spread);
     const __mmask16 left =
         _mm_cmple_epu8_mask(value, bin) | (_mm_cmpeq_epi8_mask(value, missing) & keep_missing);
     const __mmask16 right = static_cast<__mmask16>(~left);
