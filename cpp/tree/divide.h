@@ -118,9 +118,8 @@ BG_TARGET_AVX512 inline bool are_in_window(__m512i row, int32_t first, int64_t l
 
 // The bins of 16 rows within a window of the column that two vectors hold.
 BG_TARGET_AVX512 inline __m128i bins_in_window(const uint8_t* window, __m512i row, int32_t first) {
-  using Words __attribute__((vector_size(64))) = uint32_t;
-  const Words at = reinterpret_cast<Words>(row) - static_cast<uint32_t>(first);
-  const auto words = reinterpret_cast<Words>(
+  const auto at = reinterpret_cast<SixteenWords>(row) - static_cast<uint32_t>(first);
+  const auto words = reinterpret_cast<SixteenWords>(
       _mm512_permutex2var_epi32(_mm512_loadu_si512(window), reinterpret_cast<__m512i>(at >> 2),
                                 _mm512_loadu_si512(window + WINDOW / 2)));
   const auto bins = reinterpret_cast<__m512i>(words >> ((at & 3) << 3));
