@@ -55,5 +55,7 @@ class AtomicRef {
 // Two and four words that the compiler works on as one.
 using TwoWords __attribute__((vector_size(16))) = uint64_t;
 using FourWords __attribute__((vector_size(32))) = uint64_t;
+// Sixteen of 32 bits: where code is for AVX-512 alone.
+using SixteenWords __attribute__((vector_size(64))) = uint32_t;
 
 }  // namespace bitgrove

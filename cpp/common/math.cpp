@@ -13,16 +13,32 @@ namespace {
 // Numbers that take each step of an exponential together.
 constexpr int64_t POWERS = 256;
 
-template <double (*Function)(double)>
+void exps(const double* x, int64_t n, double* out, Simd simd) {
+  std::copy_n(x, n, out);
+  exact_exps(out, n, simd);
+}
+
+// As exact_sigmoid.
+void sigmoids(const double* x, int64_t n, double* out, Simd simd) {
+  for (int64_t i = 0; i < n; ++i) out[i] = -x[i];
+  exact_exps(out, n, simd);
+  for (int64_t i = 0; i < n; ++i) out[i] = 1.0 / (1.0 + out[i]);
+}
+
+void logs(const double* x, int64_t n, double* out, Simd simd) {
+  with_simd<Simd::avx2>(simd, [=] {
+    for (int64_t i = 0; i < n; ++i) out[i] = exact_log(x[i]);
+  });
+}
+
+template <void (*function)(const double*, int64_t, double*, Simd)>
 void apply(const Vector<const double>& x, const Vector<double>& out, int n_threads, int simd) {
   require(x.shape(0) == out.shape(0), "x and out differ in length");
   const double* in = x.data();
   double* result = out.data();
   nb::gil_scoped_release release;
-  parallel_rows(x.shape(0), n_threads, [&](int64_t begin, int64_t end) {
-    with_simd<Simd::avx2>(static_cast<Simd>(simd), [=] {
-      for (int64_t i = begin; i < end; ++i) result[i] = Function(in[i]);
-    });
+  parallel_rows(x.shape(0), n_threads, [=](int64_t begin, int64_t end) {
+    function(in + begin, end - begin, result + begin, static_cast<Simd>(simd));
   });
 }
 
@@ -45,9 +61,9 @@ void init_math(nb::module_& m) {
   const auto bind = [&m](const char* name, auto function) {
     m.def(name, function, "x"_a, "out"_a, "n_threads"_a, "simd"_a);
   };
-  bind("exp", &apply<exact_exp>);
-  bind("log", &apply<exact_log>);
-  bind("sigmoid", &apply<exact_sigmoid>);
+  bind("exp", &apply<exps>);
+  bind("log", &apply<logs>);
+  bind("sigmoid", &apply<sigmoids>);
 }
 
 }  // namespace bitgrove

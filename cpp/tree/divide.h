@@ -13,11 +13,15 @@
 
 namespace bitgrove {
 
+// Bytes of a column that are looked at together.
+constexpr int64_t WINDOW = 128;
+
 struct Split {
   const uint8_t* column;
   uint8_t bin, missing_bin;
   bool default_left;
   const BinSet* left_bins;  // null: by the bin
+  int64_t last_window;      // the last row of which WINDOW bytes from its bin on are in the column
 };
 
 // Where divided rows go. `left` may be the place they are read from, or before it.
@@ -77,45 +81,65 @@ BG_TARGET_AVX2 inline bool are_side_by_side(const int32_t* rows) {
   return _mm256_movemask_epi8(equal) == -1;
 }
 
-// How a node's rows lie, which decides how their bins are loaded: maybe side by side; or near each
-// other; or so far apart that each is a cache line of its own, which is asked for early.
-enum class Spread { dense, near, far };
-constexpr int64_t FAR_APART = 32, PREFETCH_ROWS = 128;
+// How a node's rows lie, which decides how their bins are loaded: maybe side by side; or 16 of them
+// mostly within a window; or near each other; or so far apart that each is a cache line of its own,
+// which is asked for early.
+enum class Spread { dense, close, near, far };
+constexpr int64_t CLOSE = 8, FAR_APART = 32, PREFETCH_ROWS = 128;
 
 inline Spread spread_of(const int32_t* rows, int64_t n) {
   const int64_t span = n > 0 ? rows[n - 1] - rows[0] : 0;
-  return span == n - 1 ? Spread::dense : span > FAR_APART * n ? Spread::far : Spread::near;
+  return span == n - 1           ? Spread::dense
+         : span <= CLOSE * n     ? Spread::close
+         : span <= FAR_APART * n ? Spread::near
+                                 : Spread::far;
 }
 
 // The bins of 16 rows. One by one: gathers take longer than their loads.
-template <Spread spread>
-BG_TARGET_AVX2 inline __m128i bins_of(const uint8_t* column, const int32_t* r) {
-  if constexpr (spread == Spread::dense)
-    if (are_side_by_side(r))
-      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(column + r[0]));
+BG_TARGET_AVX2 inline __m128i bins_of(const uint8_t* column, const int32_t* r, Spread spread) {
+  if (spread == Spread::dense && are_side_by_side(r))
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(column + r[0]));
   const auto bin = [=](int i) { return static_cast<char>(column[r[i]]); };
   return _mm_setr_epi8(bin(0), bin(1), bin(2), bin(3), bin(4), bin(5), bin(6), bin(7), bin(8),
                        bin(9), bin(10), bin(11), bin(12), bin(13), bin(14), bin(15));
 }
 
-template <Spread spread>
 inline void prefetch_bins(const uint8_t* column, const int32_t* rows, int64_t i, int64_t n) {
-  if constexpr (spread == Spread::far)
-    if (i + PREFETCH_ROWS + 16 <= n)
-      for (int k = 0; k < 16; ++k) prefetch(column + rows[i + PREFETCH_ROWS + k]);
+  if (i + PREFETCH_ROWS + 16 <= n)
+    for (int k = 0; k < 16; ++k) prefetch(column + rows[i + PREFETCH_ROWS + k]);
 }
 
-template <Spread spread>
-BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n, Halves out) {
+// Whether the rows are within a window from the first one on; also of rows that do not ascend.
+BG_TARGET_AVX512 inline bool are_in_window(__m512i row, int32_t first, int64_t last_window) {
+  const __m512i after = _mm512_sub_epi32(row, _mm512_set1_epi32(first));
+  return first <= last_window &&
+         _mm512_cmplt_epu32_mask(after, _mm512_set1_epi32(WINDOW)) == 0xFFFF;
+}
+
+// The bins of 16 rows within a window of the column that two vectors hold.
+BG_TARGET_AVX512 inline __m128i bins_in_window(const uint8_t* window, __m512i row, int32_t first) {
+  const auto at = reinterpret_cast<SixteenWords>(row) - static_cast<uint32_t>(first);
+  const auto words = reinterpret_cast<SixteenWords>(
+      _mm512_permutex2var_epi32(_mm512_loadu_si512(window), reinterpret_cast<__m512i>(at >> 2),
+                                _mm512_loadu_si512(window + WINDOW / 2)));
+  const auto bins = reinterpret_cast<__m512i>(words >> ((at & 3) << 3));
+  return _mm512_maskz_cvtepi32_epi8(0xFFFF, bins);
+}
+
+BG_TARGET_AVX512 inline int64_t divide_avx512(const Split& s, const int32_t* rows, int64_t n,
+                                              Halves out) {
+  const Spread spread = spread_of(rows, n);
   const uint8_t* const column = s.column;
   const __m128i bin = _mm_set1_epi8(static_cast<char>(s.bin));
   const __m128i missing = _mm_set1_epi8(static_cast<char>(s.missing_bin));
   const __mmask16 keep_missing = s.default_left ? 0xFFFF : 0;
   int64_t i = 0, n_left = 0;
   for (; i + 16 <= n; i += 16) {
-    prefetch_bins<spread>(column, rows, i, n);
-    const __m128i value = bins_of<spread>(column, rows + i);
+    if (spread == Spread::far) prefetch_bins(column, rows, i, n);
     const __m512i row = _mm512_loadu_si512(rows + i);
+    const __m128i value = spread == Spread::close && are_in_window(row, rows[i], s.last_window)
+                              ? bins_in_window(column + rows[i], row, rows[i])
+                              : bins_of(column, rows + i, spread);
     const __mmask16 left =
         _mm_cmple_epu8_mask(value, bin) | (_mm_cmpeq_epi8_mask(value, missing) & keep_missing);
     const __mmask16 right = static_cast<__mmask16>(~left);
@@ -126,16 +150,17 @@ BG_TARGET_AVX512 int64_t divide_avx512(const Split& s, const int32_t* rows, int6
   return divide_scalar(s, rows, i, n, n_left, out);
 }
 
-template <Spread spread>
-BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t n, Halves out) {
+BG_TARGET_AVX2 inline int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t n,
+                                          Halves out) {
+  const Spread spread = spread_of(rows, n);
   const uint8_t* const column = s.column;
   const __m128i bin = _mm_set1_epi8(static_cast<char>(s.bin));
   const __m128i missing = _mm_set1_epi8(static_cast<char>(s.missing_bin));
   const __m128i keep_missing = _mm_set1_epi8(s.default_left ? -1 : 0);
   int64_t i = 0, n_left = 0;
   for (; i + 16 <= n; i += 16) {
-    prefetch_bins<spread>(column, rows, i, n);
-    const __m128i value = bins_of<spread>(column, rows + i);
+    if (spread == Spread::far) prefetch_bins(column, rows, i, n);
+    const __m128i value = bins_of(column, rows + i, spread);
     const __m128i below = _mm_cmpeq_epi8(_mm_min_epu8(value, bin), value);
     const __m128i kept = _mm_and_si128(_mm_cmpeq_epi8(value, missing), keep_missing);
     const int both = _mm_movemask_epi8(_mm_or_si128(below, kept));
@@ -152,25 +177,13 @@ BG_TARGET_AVX2 int64_t divide_avx2(const Split& s, const int32_t* rows, int64_t 
   return divide_scalar(s, rows, i, n, n_left, out);
 }
 
-template <Spread spread>
-int64_t divide_by_vectors(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves out) {
-  return simd == Simd::avx512 ? divide_avx512<spread>(s, rows, n, out)
-                              : divide_avx2<spread>(s, rows, n, out);
-}
-
 #endif
 
 inline int64_t divide(const Split& s, const int32_t* rows, int64_t n, Simd simd, Halves out) {
   if (s.left_bins) return divide_by_set(s, rows, n, out);
 #if defined(BG_X86)
-  if (simd != Simd::scalar) switch (spread_of(rows, n)) {
-      case Spread::dense:
-        return divide_by_vectors<Spread::dense>(s, rows, n, simd, out);
-      case Spread::near:
-        return divide_by_vectors<Spread::near>(s, rows, n, simd, out);
-      case Spread::far:
-        return divide_by_vectors<Spread::far>(s, rows, n, simd, out);
-    }
+  if (simd == Simd::avx512) return divide_avx512(s, rows, n, out);
+  if (simd == Simd::avx2) return divide_avx2(s, rows, n, out);
 #else
   (void)simd;
 #endif

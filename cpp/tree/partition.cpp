@@ -192,8 +192,9 @@ class Movers {
   // What they are marked with, so that "at most split().bin" is left.
   uint8_t mark() const { return implied_left_ ? NO_MARK + 1 : NO_MARK - 1; }
   Split split(const uint8_t* marks) const {
-    return {marks, static_cast<uint8_t>(implied_left_ ? NO_MARK : NO_MARK - 1), 255, false,
-            nullptr};
+    return {marks,   static_cast<uint8_t>(implied_left_ ? NO_MARK : NO_MARK - 1),
+            255,     false,
+            nullptr, source_.column_stride - WINDOW};
   }
 
   void set(uint8_t* marks, uint8_t mark) const {
@@ -258,10 +259,10 @@ std::vector<RowCounts> divide_rows(std::span<const Division> plan, const Partiti
       continue;
     }
     by_columns.steps.push_back(i);
-    by_columns.splits.push_back({source.columns + column * source.column_stride,
-                                 static_cast<uint8_t>(step.bin),
-                                 static_cast<uint8_t>(step.missing_bin), step.default_left != 0,
-                                 step.bin == SUBSET ? &step.left_bins : nullptr});
+    by_columns.splits.push_back(
+        {source.columns + column * source.column_stride, static_cast<uint8_t>(step.bin),
+         static_cast<uint8_t>(step.missing_bin), step.default_left != 0,
+         step.bin == SUBSET ? &step.left_bins : nullptr, source.column_stride - WINDOW});
   }
   if (!by_columns.steps.empty()) divide_group(plan, by_columns, source, n_threads, simd, n_left);
   for (size_t first = 0; first < by_lists.size(); first += MARK_COLUMNS) {

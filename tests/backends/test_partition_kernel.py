@@ -124,6 +124,22 @@ def test_the_last_row_of_the_table() -> None:
         check_divisions(case, rows, (0, 64, 1, 50, 200, 1))
 
 
+@pytest.mark.parametrize("step", [2, 3, 7, 8, 9])
+def test_rows_close_to_each_other(case: BinnedCase, step: int) -> None:
+    """Their bins come from windows of 128 bytes, which end with the column."""
+    rng = np.random.default_rng(step)
+    for n in (16, 100, 2000):
+        gaps = rng.integers(1, 2 * step, n)  # some sixteen fit a window, others do not
+        rows = (21_999 - np.cumsum(gaps)[::-1] + gaps[0]).astype(np.int32)
+        assert rows[-1] == 21_999
+        for feature, split_bin in ((0, 100), (0, 200), (2, 50)):
+            check_divisions(case, rows, (0, n, feature, split_bin, 255, 0), n_threads=(1,))
+    swapped = rows.copy()
+    swapped[4::16], swapped[5::16] = rows[5::16], rows[4::16]
+    check_divisions(case, swapped, (0, n, 0, 100, 255, 0), n_threads=(1,))
+    check_divisions(case, swapped[::-1].copy(), (0, n, 0, 100, 255, 0), n_threads=(1,))
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from([300, 6000]))
 def test_batches_of_nodes(seed: int, n_nodes: int, n_rows: int) -> None:
