@@ -1,7 +1,9 @@
 // The edges of all features from a sample of rows: keys of its values, sorted, then cut (cuts.h).
 #include "data/edges.h"
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -126,6 +128,35 @@ class Strip {
   std::unique_ptr<Key[]> keys_;
 };
 
+// Distinct keys that are looked for before keys are sorted: those of flags, counts and constants.
+constexpr int32_t FEW_KEYS = 16;
+
+// The distinct keys in ascending order if there are at most `most`, else none. Blocks of keys that
+// are all known take a comparison for each of them, by vectors.
+template <class Key>
+std::vector<Key> few_keys(const Key* keys, int64_t n, int32_t most) {
+  constexpr int64_t BLOCK = 64;
+  std::vector<Key> found;
+  const auto learn = [&](const Key* block, int64_t n_here) {
+    for (int64_t i = 0; i < n_here; ++i)
+      if (std::find(found.begin(), found.end(), block[i]) == found.end()) found.push_back(block[i]);
+  };
+  int64_t begin = 0;
+  for (; begin + BLOCK <= n && std::ssize(found) <= most; begin += BLOCK) {
+    const Key* block = keys + begin;
+    Key unknown[BLOCK], any = 0;
+    std::fill_n(unknown, BLOCK, ~Key{0});
+    for (const Key known : found)
+      for (int64_t i = 0; i < BLOCK; ++i) unknown[i] &= block[i] == known ? Key{0} : ~Key{0};
+    for (int64_t i = 0; i < BLOCK; ++i) any |= unknown[i];
+    if (any) learn(block, BLOCK);
+  }
+  if (std::ssize(found) <= most) learn(keys + begin, n - begin);
+  if (std::ssize(found) > most) found.clear();
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 struct FoundEdges {
   std::vector<double> values;  // (n_features, max_bin - 1)
   std::vector<int64_t> n_edges;
@@ -151,9 +182,13 @@ void find_edges_of(const std::vector<Column>& columns, SampleRows rows, int32_t 
     strip.take(part, n_threads);
     parallel_tasks(n, n_threads, [&](int64_t c, int member) {
       const int64_t feature = features[first + c];
-      sort_keys(strip.of(c), others.of(member), rows.n_rows);
+      std::vector<Key> few = few_keys(strip.of(c), rows.n_rows, std::min(FEW_KEYS, max_bin));
+      // Of few values each is a bin, however many rows have it.
+      const Key* keys = few.empty() ? strip.of(c) : few.data();
+      const int64_t n_keys = few.empty() ? rows.n_rows : std::ssize(few);
+      if (few.empty()) sort_keys(strip.of(c), others.of(member), rows.n_rows);
       CutWork work;
-      Cutter<Key, Alone> cutter{strip.of(c), static_cast<int32_t>(rows.n_rows), max_bin, work, {}};
+      Cutter<Key, Alone> cutter{keys, static_cast<int32_t>(n_keys), max_bin, work, {}};
       found.n_edges[feature] = cutter.cut(found.values.data() + feature * (max_bin - 1));
     });
   }
