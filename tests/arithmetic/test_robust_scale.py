@@ -13,7 +13,7 @@ from bitgrove.distributed import SoloComm
 from bitgrove.objectives import OBJECTIVES
 from bitgrove.objectives.custom import Custom
 from bitgrove.params import resolve
-from bitgrove.training.quantize import Traits, quantize, traits_of
+from bitgrove.training.quantize import Side, Traits, quantize, robust_levels, traits_of
 from kernel_cases import cpu
 from rounding_cases import BITS, example, facts, heavy_tail, limits, run
 
@@ -128,6 +128,28 @@ def test_levels_grow_with_the_number_of_joint_outputs(
         joint = Traits(n_joint=n_joint)
         found = quantize(cpu(), gradients, params, 1, one_run(5000), SoloComm(), joint)
         assert (found.grad_limit, found.hess_limit) == levels
+
+
+@pytest.mark.parametrize(
+    ("top", "n_joint", "expected"),
+    [(8.0, 1, 7), (20.0, 1, 14), (500.0, 1, 21), (500.0, 4, 21), (500.0, 16, 28)],
+)
+def test_a_shared_tail_of_probabilities_counts_three_times(
+    top: float, n_joint: int, expected: int
+) -> None:
+    """Of both halves, as where classes are easy; but not on top of what joint outputs have."""
+    sides = [Side(top, 1.0), Side(top, 1.0)]
+    for is_probability, levels in ((True, expected), (False, 7 * math.isqrt(n_joint))):
+        traits = Traits(n_joint=n_joint, probability=is_probability)
+        found = robust_levels([7, 14], sides, traits)
+        assert found == [levels, robust_levels([7, 14], sides, Traits(n_joint=n_joint))[1]]
+
+
+def test_one_output_of_two_classes_is_a_probability() -> None:
+    for name in ("binary", "cross_entropy", "focal", "multiclassova"):
+        assert traits_of(OBJECTIVES[name].for_model({"sigmoid": 1.0}, 2), 1).probability
+    for name in ("multiclass", "poisson", "regression"):
+        assert not traits_of(OBJECTIVES[name].for_model({}, 2), 1).probability
 
 
 def test_outputs_of_classes_are_joint_and_those_of_targets_are_not() -> None:

@@ -100,15 +100,18 @@ def _binary(name: str, above: float, weighted: bool = False) -> Callable[[int], 
     return made
 
 
-def _classes(name: str, n_classes: int, class_sep: float = 2.0) -> Callable[[int], Table]:
+def _classes(
+    name: str, n_classes: int, class_sep: float = 2.0, flip_y: float = 0.0
+) -> Callable[[int], Table]:
     """Two clusters for each class; far from the others, few rows are hard to tell."""
+    objective = "binary" if n_classes == 2 else "multiclass"
 
     def made(n_rows: int) -> Table:
         X, y = make_classification(
             n_rows, 30, n_informative=12 if n_classes < 20 else 16, n_classes=n_classes,
-            flip_y=0.0, class_sep=class_sep, random_state=101,
+            flip_y=flip_y, class_sep=class_sep, random_state=101,
         )  # fmt: skip
-        return Table(name, "multiclass", X.astype(np.float32), y.astype(np.float64))
+        return Table(name, objective, X.astype(np.float32), y.astype(np.float64))
 
     return made
 
@@ -128,6 +131,10 @@ _MADE: dict[str, Callable[[int], Table]] = {
     "balanced": _binary("balanced", 1.0),
     "rare": _binary("rare", 12.0),
     "weighted_classes": _binary("weighted_classes", 1.0, weighted=True),
+    "two_classes": _classes("two_classes", 2),
+    "two_near_classes": _classes("two_near_classes", 2, class_sep=1.5),
+    "two_mixed_classes": _classes("two_mixed_classes", 2, class_sep=1.0),
+    "two_mislabelled_classes": _classes("two_mislabelled_classes", 2, flip_y=0.01),
     "three_classes": _classes("three_classes", 3),
     "four_classes": _classes("four_classes", 4),
     "six_mixed_classes": _classes("six_mixed_classes", 6, class_sep=1.0),
@@ -139,7 +146,7 @@ _MADE: dict[str, Callable[[int], Table]] = {
     "thirty_near_classes": _classes("thirty_near_classes", 30, class_sep=1.5),
 }
 _REAL = ("nycflights13", "household_power", "census_kdd", "kddcup04_bio", "covtype", "adult",
-         "digits")  # fmt: skip
+         "higgs_11k", "breast_cancer", "digits")  # fmt: skip
 TABLES = (*_MADE, *_REAL)
 
 

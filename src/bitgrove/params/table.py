@@ -229,7 +229,9 @@ class TrainParams:
         "of the bits, at `robust` with up to 127 where nearly all gradients are far smaller than "
         "it. So a few huge ones (heavy-tailed targets) do not flatten all others to zero. With K "
         "classes (`multiclass`, `multiclassova`, a function with `num_class`) `robust` has sqrt(K) "
-        "times the levels of gradients (up to 127), and the fourth root's of hessians.",
+        "times the levels of gradients (up to 127), and the fourth root's of hessians. Two "
+        "classes, or one against all, have up to three times those of gradients where they are "
+        "easy to tell.",
         choices=("max", "robust"))
     packed: bool = _row("bool", True, QUANTIZED,
         "Sum gradient and hessian together in one integer. Turning it off is slower and gives the "

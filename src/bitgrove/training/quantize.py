@@ -29,6 +29,10 @@ FULL_PRECISION_BITS = 24
 # Robust scale: how many times the typical gradient the largest may be before the unit gets finer
 # (about what it is for normal values).
 _USUAL_TAIL = 10.0
+# A tail that the hessians share may ask for so many times the levels, if outputs are probabilities:
+# rounding of rows far below the unit adds unit * |gradient| to the variance, and the sum of
+# |gradient| is twice that of its square. With 7 levels that is 2/7, with 21 a tenth.
+_SHARED_TAIL = 3.0
 # The most levels of a gradient and a hessian in a row of two bytes; and in one of four, which is
 # slower.
 _MOST_LEVELS, _WIDE_LEVELS = (127, 254), (2**15 - 1, 2**16 - 2)
@@ -83,13 +87,15 @@ class Traits(NamedTuple):
 
     unit_hessian: bool = False  # a hessian is its row's weight and nothing else
     n_joint: int = 1  # of its outputs
+    probability: bool = False  # is what an output says
 
 
 NO_TRAITS = Traits()
 
 
 def traits_of(objective: Objective, output: int) -> Traits:
-    return Traits(objective.output(output).unit_hessian, objective.n_joint)
+    own = objective.output(output)
+    return Traits(own.unit_hessian, objective.n_joint, own.predicts == "probability")
 
 
 class Side(NamedTuple):
@@ -135,13 +141,16 @@ def robust_levels(plain: Sequence[int], sides: Sequence[Side], traits: Traits) -
 
     Where the hessians have such a tail too, the gradients' counts only as far as it is heavier:
     rows of little gradient and hessian say little, and rounding most of them to zero is what makes
-    rare classes and long queries fast. Not so if the hessians are the rows' weights alone.
+    rare classes and long queries fast. Not so if the hessians are the rows' weights alone, and up
+    to _SHARED_TAIL not if outputs are probabilities: easy classes have few other rows.
     """
-    unit_hessian, n_joint = traits
-    plain = _joint_levels(plain, n_joint)
+    unit_hessian, n_joint, probability = traits
+    few, plain = plain[0], _joint_levels(plain, n_joint)
     tails = [side.tail for side in sides]
     shared = tails[1] if len(tails) == 2 and not unit_hessian else 1.0
     wanted = [plain[0] * tails[0] / shared / _USUAL_TAIL]
+    if probability:
+        wanted[0] = max(wanted[0], few * min(tails[0] / _USUAL_TAIL, _SHARED_TAIL))
     wanted += tails[1:] if unit_hessian else plain[1:]
     of_weights = len(tails) == 2 and unit_hessian
     too_few = _TOO_FEW_OF_WEIGHTS if of_weights else _TOO_FEW
@@ -149,7 +158,7 @@ def robust_levels(plain: Sequence[int], sides: Sequence[Side], traits: Traits) -
     if is_wide and of_weights:
         wanted[0] *= _FINER_OF_WEIGHTS
     most = _WIDE_LEVELS if is_wide else _MOST_LEVELS
-    return [max(few, int(min(*pair))) for few, *pair in zip(plain, wanted, most, strict=False)]
+    return [max(least, int(min(*pair))) for least, *pair in zip(plain, wanted, most, strict=False)]
 
 
 def _joint_levels(plain: Sequence[int], n: int) -> list[int]:
