@@ -174,12 +174,18 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 def measure_line(
     line: Line, task: Task, systems: Sequence[System], repeats: int
 ) -> dict[str, Outcome]:
-    """Round after round over all systems; the best of each system's values."""
+    """Round after round over all systems; the best of each system's values.
+
+    Every other round goes backwards: what a library leaves behind (threads that still turn) is not
+    always met by the same one.
+    """
     outcomes = {entry.name: Outcome() for entry in systems if entry.supports(task)}
     contestants = [c for entry in systems if entry.name in outcomes for c in layouts(line, entry)]
     measures: dict[int, Measure] = {}
-    rounds = [(index, c) for _ in range(repeats) for index, c in enumerate(contestants)]
-    for index, contestant in tqdm(rounds, desc=line.title, unit="run", leave=False):
+    there = list(range(len(contestants)))
+    runs = [index for r in range(repeats) for index in (there if r % 2 == 0 else there[::-1])]
+    for index in tqdm(runs, desc=line.title, unit="run", leave=False):
+        contestant = contestants[index]
         outcome = outcomes[contestant.name]
         if outcome.error:
             continue
