@@ -19,7 +19,12 @@ from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Roundin
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, max_integers, sum_integers, sum_records
 from bitgrove.errors import TrainingError
-from bitgrove.kernels.plans import MAGNITUDE_SHIFT, SQUARED_ERROR_UNITS, fields_of
+from bitgrove.kernels.plans import (
+    MAGNITUDE_SHIFT,
+    SQUARED_ERROR_UNITS,
+    read_magnitudes,
+    read_row_totals,
+)
 from bitgrove.objectives.base import Objective
 from bitgrove.params import TrainParams
 
@@ -115,14 +120,14 @@ def magnitudes_of(gradients: OutputGradients, comm: Comm) -> list[Side]:
     The upper bits of a float are nearly its logarithm: their mean is exact in integers, about that
     of the geometric mean, and a few huge values hardly move it.
     """
-    found = fields_of(gradients.magnitudes)
+    found = read_magnitudes(gradients.magnitudes)
     tops = max_integers(comm, (found.grad_top, found.hess_top))
-    for what, top in zip(("the gradients", "the hessians"), tops, strict=True):
-        if top >= _INFINITY_BITS:
-            raise TrainingError(
-                f"{what} overflowed float32; scale the target or the weights down, "
-                "or lower learning_rate"
-            )
+    if max(tops) >= _INFINITY_BITS:
+        what = "the gradients" if tops[0] >= _INFINITY_BITS else "the hessians"
+        raise TrainingError(
+            f"{what} overflowed float32; scale the target or the weights down, "
+            "or lower learning_rate"
+        )
     mine = (found.grad_logs, found.grad_rows, found.hess_logs, found.hess_rows)
     grad_logs, grad_rows, hess_logs, hess_rows = sum_integers(comm, mine)
     bits = _AS_BITS.pack(*tops, _typical(grad_logs, grad_rows), _typical(hess_logs, hess_rows))
@@ -146,28 +151,32 @@ def robust_levels(plain: Sequence[int], sides: Sequence[Side], traits: Traits) -
     """
     unit_hessian, n_joint, probability = traits
     few, plain = plain[0], _joint_levels(plain, n_joint)
-    tails = [side.tail for side in sides]
-    shared = tails[1] if len(tails) == 2 and not unit_hessian else 1.0
-    wanted = [plain[0] * tails[0] / shared / _USUAL_TAIL]
+    grad_tail, hess_tail = sides[0].tail, sides[-1].tail
+    has_hess = len(sides) == 2
+    shared = hess_tail if has_hess and not unit_hessian else 1.0
+    grad = plain[0] * grad_tail / shared / _USUAL_TAIL
     if probability:
-        wanted[0] = max(wanted[0], few * min(tails[0] / _USUAL_TAIL, _SHARED_TAIL))
-    wanted += tails[1:] if unit_hessian else plain[1:]
-    of_weights = len(tails) == 2 and unit_hessian
+        grad = max(grad, few * min(grad_tail / _USUAL_TAIL, _SHARED_TAIL))
+    hess = hess_tail if unit_hessian else plain[-1]
+    of_weights = has_hess and unit_hessian
     too_few = _TOO_FEW_OF_WEIGHTS if of_weights else _TOO_FEW
-    is_wide = any(want > too_few * most for want, most in zip(wanted, _MOST_LEVELS, strict=False))
-    if is_wide and of_weights:
-        wanted[0] *= _FINER_OF_WEIGHTS
-    most = _WIDE_LEVELS if is_wide else _MOST_LEVELS
-    return [max(least, int(min(*pair))) for least, *pair in zip(plain, wanted, most, strict=False)]
+    most, most_hess = _MOST_LEVELS
+    if grad > too_few * most or (has_hess and hess > too_few * most_hess):
+        most, most_hess = _WIDE_LEVELS
+        grad *= _FINER_OF_WEIGHTS if of_weights else 1
+    levels = [max(plain[0], int(min(grad, most))), max(plain[-1], int(min(hess, most_hess)))]
+    return levels[: len(sides)]
 
 
-def _joint_levels(plain: Sequence[int], n: int) -> list[int]:
+def _joint_levels(plain: Sequence[int], n: int) -> Sequence[int]:
     """Of n joint outputs sqrt(n) times the levels of gradients, the fourth root's of hessians.
 
     The noise of all n trees adds up in a prediction, so its variance must fall with 1/n. The unit
     of hessians is finer to begin with, and it is their levels that decide how many rows round to
     zero, which cost no time.
     """
+    if n == 1:
+        return plain
     more = math.isqrt(plain[0] ** 2 * n), math.isqrt(math.isqrt(plain[-1] ** 4 * n))
     return [max(few, min(*pair)) for few, *pair in zip(plain, more, _MOST_LEVELS, strict=False)]
 
@@ -214,7 +223,7 @@ def quantize(
         rounding,
         runs if stochastic else one_run(len(gradients.grad)),
     )
-    totals = fields_of(sum_records(comm, packed.totals)[0])
+    totals = read_row_totals(sum_records(comm, packed.totals)[0])
     return QuantizedGradients(
         packed,
         grad_scale=grad.unit,
