@@ -30,6 +30,7 @@ from bitgrove.model.model import Model
 from bitgrove.objectives import OBJECTIVES, Custom, Objective
 from bitgrove.params import BY_NAME, Parameter, TrainParams, resolve
 from bitgrove.params.parameter import checked
+from bitgrove.params.resolve import with_shorthands
 from bitgrove.training.train import train
 
 if TYPE_CHECKING:
@@ -183,6 +184,8 @@ class Estimator(Fitted):
             with problems.collect():
                 checked(own, given[own.name])
         known = {name: value for name, value in given.items() if name in BY_NAME}
+        with problems.collect():
+            known = with_shorthands(known)
         with problems.collect():
             resolve({**known, "objective": None})
         with problems.collect():

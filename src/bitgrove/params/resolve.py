@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bitgrove.errors import ParameterError, Problems, raise_all
-from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
+from bitgrove.objectives import Custom, objective_of, written_out
 from bitgrove.objectives.metrics import judged_by, make_metric
 from bitgrove.params.parameter import NO_METRIC, checked
 from bitgrove.params.peers import check_switch, unknown_name
@@ -19,7 +19,11 @@ from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
 def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
     """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
-    given = vars(params) if isinstance(params, TrainParams) else _written_out(params or {})
+    given = (
+        vars(params)
+        if isinstance(params, TrainParams)
+        else with_shorthands(with_function(params or {}))
+    )
     canonical = {**CANONICAL, **own_names(given)}
     values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
     spelled: dict[str, str] = {}
@@ -59,26 +63,35 @@ def with_function(params: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _written_out(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Functions and values that stand for several parameters become these."""
-    given = with_function(params)
-    for name, value in list(given.items()):
-        short = BY_NAME[CANONICAL[name]].shorthands if name in CANONICAL else {}
-        if isinstance(value, str) and value in short:
-            del given[name]
-            for full, meant in short[value].items():
-                for other in [n for n in given if CANONICAL.get(n) == full]:
-                    if given.pop(other) not in (meant, BY_NAME[full].default):
-                        raise ParameterError(f"{name}={value!r}: not together with {other}")
-                given[full] = meant
+def with_shorthands(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that stand for several parameters become these."""
+    given = dict(params)
+    for name, value in params.items():
+        if not isinstance(value, str) or not (meaning := _meaning(name, value)):
+            continue
+        del given[name]
+        for full, meant in meaning.items():
+            parameter, wanted = BY_NAME[full], checked(BY_NAME[full], meant)
+            for other in [n for n in given if CANONICAL.get(n) == full]:
+                if checked(parameter, given.pop(other)) not in (wanted, parameter.default):
+                    raise ParameterError(f"{name}={value!r}: not together with {other}")
+            given[full] = wanted
     return given
+
+
+def _meaning(name: str, value: str) -> Mapping[str, object]:
+    """The parameters that a value of this one stands for; none if it is a value of its own."""
+    main = CANONICAL.get(name)
+    if main == "objective":
+        return written_out(value)
+    return BY_NAME[main].shorthands.get(value, {}) if main is not None else {}
 
 
 def own_names(given: Mapping[str, Any]) -> Mapping[str, str]:
     """Names that mean something of their own with the objective that is given."""
     for name, value in given.items():
         if CANONICAL.get(name) == "objective" and isinstance(value, str):
-            objective = OBJECTIVES.get(SYNONYMS.get(value, value))
+            objective = objective_of(value)
             return {} if objective is None else objective.spellings
     return {}
 
