@@ -193,8 +193,18 @@ def test_columns_that_hold_several_values_are_named(column: Any) -> None:
         pa.array([[1], [2]]),
         pd.Series([[1], [2]]),
         pd.Series(pd.date_range("2020", periods=2)),
+        pl.Series([1, 2], dtype=pl.Int128),
+        pl.Series([1, None], dtype=pl.Int128),
     ],
-    ids=["dates", "lists of polars", "lists of arrow", "lists of pandas", "dates of pandas"],
+    ids=[
+        "dates",
+        "lists of polars",
+        "lists of arrow",
+        "lists of pandas",
+        "dates of pandas",
+        "wide",
+        "wide with nulls",
+    ],
 )
 def test_columns_that_are_no_categories(column: Any) -> None:
     with pytest.raises(DataTypeError, match=r"column 'c' has type .*a category holds text or num"):

@@ -200,6 +200,8 @@ def _arrow_codes(coded: Any) -> Codes:
 
 def _of_polars(name: str, series: Any) -> Coded:
     polars = sys.modules["polars"]
+    if str(series.dtype).endswith("Int128"):  # NumPy has none, and levels are of 64 bits
+        raise _no_category(name, series.dtype)
     if series.dtype.is_integer() and series.null_count():
         codes = np.full(len(series), -1, dtype=np.intp)
         there = ~series.is_null().to_numpy()
