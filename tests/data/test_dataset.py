@@ -350,7 +350,7 @@ def test_columns_of_a_frame(kind: str, n_rows: int) -> None:
 
 
 @pytest.mark.parametrize("n_rows", [0, 3, 2000])
-@pytest.mark.parametrize("library", ["polars", "Arrow", "batch"])
+@pytest.mark.parametrize("library", ["polars", "Arrow", "batch", "pandas"])
 def test_columns_of_frames_with_gaps(library: str, n_rows: int) -> None:
     """Read as a whole or one by one: the same numbers and types, ids beyond 2^53 as their own."""
     columns: dict[str, tuple[Any, list[Any]]] = {
@@ -364,7 +364,10 @@ def test_columns_of_frames_with_gaps(library: str, n_rows: int) -> None:
     long = {name: (values * 700)[:n_rows] for name, (_, values) in columns.items()}
     kinds = {name: kind for name, (kind, _) in columns.items()}
     X: Any = pl.DataFrame(long, schema=kinds)
-    if library != "polars":
+    if library == "pandas":  # its nullable types
+        X = pd.DataFrame(long, dtype=object).astype({n: str(kinds[n]) for n in "ijef"})
+        X = X.astype({"g": "Float32", "b": "boolean"})
+    elif library != "polars":
         X = X.to_arrow()
     if library == "batch":
         X = pa.RecordBatch.from_arrays([c.combine_chunks() for c in X.columns], X.column_names)
@@ -376,11 +379,13 @@ def test_columns_of_frames_with_gaps(library: str, n_rows: int) -> None:
     assert levels[0].values.tolist() == [2**62, 2**62 + 1][:n_rows]
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "Arrow"])
+@pytest.mark.parametrize("library", ["pandas", "polars", "Arrow", "Int64", "Float64", "boolean"])
 def test_one_row_of_a_wide_frame_is_copied_as_a_whole(library: str) -> None:
     """No object is made of each column."""
     names = [f"c{i}" for i in range(2000)]
-    X: Any = (pd if library == "pandas" else pl).DataFrame({name: [1.0] for name in names})
+    is_arrow = library in ("polars", "Arrow")
+    X: Any = (pl if is_arrow else pd).DataFrame({name: [1.0] for name in names})
+    X = X if is_arrow or library == "pandas" else X.astype(library)
     columns = frame_columns(X if library != "Arrow" else X.to_arrow(), names)
     assert {type(column) for column in columns} == {np.ndarray}
 
