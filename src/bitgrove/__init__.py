@@ -79,13 +79,44 @@ _LATER = {
     "verify": "verification",
 }
 _ROOMS = ("dask", "plotting", "theory")
+# What LightGBM, XGBoost and CatBoost call it, for the error.
+_ELSEWHERE = {
+    "Pool": "Dataset",
+    "DMatrix": "Dataset",
+    "QuantileDMatrix": "Dataset",
+    "ExtMemQuantileDMatrix": "Dataset.from_batches",
+    "DataIter": "Dataset.from_batches",
+    "Sequence": "Dataset.from_batches",
+    "Booster": "Model, which train() returns and load(path) reads",
+    "CVBooster": "CVResult, which cv() returns",
+    "EarlyStopping": "early_stopping",
+    "EvaluationMonitor": "log_evaluation",
+    "LearningRateScheduler": "reset_parameter",
+    "TrainingCheckPoint": "checkpoint",
+    "create_tree_digraph": "plot_tree",
+    "to_graphviz": "plot_tree",
+    "LightGBMError": "BitgroveError",
+    "CatBoostError": "BitgroveError",
+    "LGBMModel": "BitGroveRegressor",
+    "XGBModel": "BitGroveRegressor",
+    "CatBoost": "BitGroveRegressor",
+    **{
+        f"{library}{kind}": f"{room}BitGrove{kind}"
+        for kind in ("Classifier", "Regressor", "Ranker")
+        for room, library in (
+            ("", "LGBM"), ("", "XGB"), ("", "XGBRF"), ("", "CatBoost"),
+            ("dask.", "DaskLGBM"), ("dask.", "DaskXGB"),
+        )
+    },
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"bitgrove.{name}")
     if name not in _LATER:
-        raise AttributeError(f"module 'bitgrove' has no attribute {name!r}")
+        here = f"; here it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"module 'bitgrove' has no attribute {name!r}{here}")
     return getattr(import_module(f"bitgrove.{_LATER[name]}"), name)
 
 

@@ -201,6 +201,13 @@ def test_columns_that_are_no_categories(column: Any) -> None:
         read_levels("c", column)
 
 
+@pytest.mark.skipif(not hasattr(pl, "Int128"), reason="an older polars")
+@pytest.mark.parametrize("values", [[1, 2], [1, None]])
+def test_wide_whole_numbers_are_no_categories(values: list[int | None]) -> None:
+    with pytest.raises(DataTypeError, match="column 'c' has type Int128; a category holds"):
+        read_levels("c", pl.Series(values, dtype=pl.Int128))
+
+
 def test_a_category_may_be_called_a_list() -> None:
     kind = pl.Enum(["list", "struct"])
     assert (
@@ -241,3 +248,12 @@ def test_bad_choices(given: Any, message: str) -> None:
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [3, 4]})
     with pytest.raises(DataError, match=message):
         bg.Dataset(frame, categorical_feature=given)
+
+
+@pytest.mark.parametrize("kind", ["object", "string", "category"])
+@pytest.mark.parametrize("values", [["b", None, "a", "b"], [None], [pd.NA, "x", float("nan")]])
+def test_few_rows_are_read_as_many(kind: str, values: list[Any]) -> None:
+    few = read_levels("c", pd.Series(values, dtype=object).astype(kind))
+    many = read_levels("c", pd.Series(values * 200, dtype=object).astype(kind))
+    assert few.levels.values.tolist() == many.levels.values.tolist()
+    assert [*few.codes] * 200 == many.codes.tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -337,3 +338,24 @@ def test_names_of_any_table_are_learnt(kind: Any, monkeypatch: pytest.MonkeyPatc
         assert len(fitted.predict(X)) == 60
     with pytest.raises(ValueError, match=r"columns differ|feature names"):
         fitted.predict(kind({"a": [1.0], "c": [2.0]}))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("Pool", "Dataset"), ("DMatrix", "Dataset"), ("QuantileDMatrix", "Dataset"),
+        ("Booster", "Model"), ("LGBMClassifier", "BitGroveClassifier"),
+        ("XGBRegressor", "BitGroveRegressor"), ("CatBoostRanker", "BitGroveRanker"),
+        ("DaskLGBMRegressor", "dask.BitGroveRegressor"),
+    ],
+)  # fmt: skip
+def test_names_of_other_libraries_say_what_they_are_here(theirs: str, ours: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{theirs}'; here it is {ours}"):
+        getattr(bg, theirs)
+    assert not hasattr(bg, theirs)
+
+
+def test_what_names_of_other_libraries_lead_to_is_there() -> None:
+    for ours in bg._ELSEWHERE.values():
+        if not ours.startswith("dask."):
+            assert callable(attrgetter(ours.partition(",")[0])(bg))

@@ -337,3 +337,16 @@ def test_a_frame_of_cv(cancer: Any) -> None:
     X, _, y, _ = cancer
     with pytest.raises(ValueError, match=r"as_pandas.*cv\(...\).to_frame\(\)"):
         xgb.cv({"objective": "binary:logistic"}, DMatrix(X, y), as_pandas=True)
+
+
+def test_catboost_losses(diabetes: Any) -> None:
+    X_train, X_test, y_train, y_test = diabetes
+    low, high = (
+        LGBMRegressor(loss_function=f"Quantile:alpha={alpha}", iterations=20, eval_metric="MAE")
+        .fit(X_train, y_train, eval_set=(X_test, y_test))
+        .predict(X_test)
+        for alpha in (0.1, 0.9)
+    )
+    assert (low < y_test).mean() > 0.7 > 0.3 > (high < y_test).mean()
+    same = LGBMRegressor(objective="quantile", alpha=0.1, iterations=20).fit(X_train, y_train)
+    np.testing.assert_array_equal(same.predict(X_test), low)

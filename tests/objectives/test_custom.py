@@ -108,9 +108,30 @@ def test_a_function_as_metric() -> None:
         bg.train({**PARAMS, "objective": squared}, data, valid_sets=valid)
     with pytest.raises(TrainingError, match=r"must return .name, value"):
         bg.train({**params, "metric": lambda y, p: 1.0}, data, valid_sets=valid)
+    for nothing in ([], [("off", 1.0)], [off]):
+        with pytest.raises(TrainingError, match=r"must return .* or a list of them"):
+            bg.train(
+                {**params, "metric": lambda y, p, found=nothing: found}, data, valid_sets=valid
+            )
     estimator = bg.BitGroveRegressor(objective=squared, n_estimators=5, n_jobs=1, eval_metric=off)
     estimator.fit(X[:half], Y[:half], eval_set=(X[half:], Y[half:]))
     assert list(estimator.evals_result_["valid_0"]) == ["off"]
+
+
+def test_a_metric_that_returns_several_results() -> None:
+    def both(label: Any, prediction: Any) -> list[tuple[str, float, bool]]:
+        gap = np.abs(label - prediction)
+        return [("mean", gap.mean(), False), ("near", (gap < 1.0).mean(), True)]
+
+    half = len(X) // 2
+    data, valid = bg.Dataset(X[:half], Y[:half]), bg.Dataset(X[half:], Y[half:])
+    params = {**PARAMS, "objective": "regression", "metric": [both, off], "early_stopping": 3}
+    model = bg.train(params, data, valid_sets=valid)
+    assert model.info is not None
+    found = model.info.evals_result["valid_0"]
+    assert list(found) == ["mean", "near", "off"]
+    assert found["mean"] == found["off"]
+    assert "valid near-mean" in bg.cv(params, data, nfold=3)
 
 
 def test_ranks_agree_about_functions() -> None:

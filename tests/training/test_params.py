@@ -24,6 +24,7 @@ from bitgrove.params import (
     CANONICAL,
     PARAMETERS,
     TrainParams,
+    complete_params,
     model_params,
     resolve,
 )
@@ -303,3 +304,67 @@ def test_the_module_prints_the_page() -> None:
     command = [sys.executable, "-m", "bitgrove.params"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
     assert printed.stdout == render_markdown()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("Quantile", {"objective": "quantile", "quantile_alpha": 0.5}),  # CatBoost's default
+        ("Quantile:alpha=0.9", {"objective": "quantile", "quantile_alpha": 0.9}),
+        ("quantile:alpha=0.2", {"objective": "quantile", "quantile_alpha": 0.2}),
+        ("MultiQuantile:alpha=0.1, 0.9", {"objective": "quantile", "quantile_alpha": [0.1, 0.9]}),
+        ("MAPE", {"objective": "mape"}),
+        ("Huber:delta=2", {"objective": "huber", "huber_delta": 2}),
+        ("Tweedie:variance_power=1.3", {"objective": "tweedie", "tweedie_variance_power": 1.3}),
+        ("Expectile:alpha=0.2", {"objective": "expectile", "expectile_alpha": 0.2}),
+        ("Expectile", {"objective": "expectile", "expectile_alpha": 0.5}),
+        (
+            "Focal:focal_alpha=0.3;focal_gamma=1",
+            {"objective": "focal", "focal_alpha": 0.3, "focal_gamma": 1},
+        ),
+    ],
+)
+def test_an_objective_with_settings_in_its_name(written: str, meant: dict[str, object]) -> None:
+    assert resolve({"loss_function": written}) == resolve(meant)
+
+
+def test_settings_in_a_name_are_checked() -> None:
+    with pytest.raises(ParameterError, match="unknown parameter 'beta'; 'quantile' has alpha, "):
+        resolve({"objective": "Quantile:beta=0.9"})
+    with pytest.raises(ParameterError, match="unknown parameter 'delta'; 'mape' has none"):
+        resolve({"objective": "MAPE:delta=2"})
+    with pytest.raises(ParameterError, match="quantile_alpha='much': must be"):
+        resolve({"objective": "Quantile:alpha=much"})
+    with pytest.raises(ParameterError, match="objective='Lq:q=3': must be one of"):
+        resolve({"objective": "Lq:q=3"})
+    with pytest.raises(ParameterError, match="'alpha' and 'quantile_alpha' are the same"):
+        resolve({"objective": "Quantile:alpha=0.2", "alpha": 0.3})
+    with pytest.raises(ParameterError, match="not together with huber_delta"):
+        resolve({"objective": "Huber:delta=2", "huber_delta": 3})
+    assert resolve({"objective": "Huber:delta=2", "huber_delta": 2.0}).huber_delta == 2.0
+
+
+def test_metrics_as_catboost_writes_them() -> None:
+    names = ["RMSE", "Quantile:alpha=0.9", "Huber:delta=2", "Tweedie:variance_power=1.3", "MAPE"]
+    found = resolve({"objective": "regression", "eval_metric": names}).eval_metric
+    assert found == ("rmse", "quantile@0.9", "huber@2", "tweedie@1.3", "mape")
+    assert resolve({"objective": "binary", "eval_metric": "AUC"}).eval_metric == ("auc",)
+    with pytest.raises(ParameterError, match="unknown parameter 'beta'; 'quantile' has alpha"):
+        resolve({"objective": "regression", "eval_metric": "Quantile:beta=0.9"})
+    with pytest.raises(ParameterError, match="'auc' has none"):
+        resolve({"objective": "binary", "eval_metric": "AUC:type=Mu"})
+    with pytest.raises(ParameterError, match="eval_metric='Quantile:alpha=2': must be"):
+        resolve({"objective": "regression", "eval_metric": "Quantile:alpha=2"})
+
+
+def test_what_was_resolved_is_not_resolved_again() -> None:
+    once = resolve({"num_leaves": 7})
+    assert resolve(once) is once
+    assert resolve(TrainParams()) == TrainParams()
+    with pytest.raises(ParameterError, match="num_leaves=1"):
+        resolve(TrainParams(num_leaves=1))
+
+
+def test_parameters_of_a_model_are_its_own() -> None:
+    complete_params({})["quantile_alpha"].append(0.1)
+    assert complete_params({})["quantile_alpha"] == [0.9]

@@ -20,8 +20,9 @@ _NARROW = ("float16", "int8", "int16", "uint8", "uint16", "bool")
 
 
 def is_on_gpu(X: Any) -> bool:
-    if isinstance(X, np.ndarray) or type(X).__module__.startswith("pyarrow"):
-        return False  # Arrow's arrays of text, or with gaps, raise when asked
+    # Arrow's arrays of text, or with gaps, raise when asked; pandas' columns take long to answer.
+    if isinstance(X, np.ndarray) or type(X).__module__.startswith(("pyarrow", "pandas")):
+        return False
     if hasattr(X, "__dlpack_device__") and not hasattr(X, "columns"):
         return int(X.__dlpack_device__()[0]) in _CUDA_DEVICES
     return hasattr(X, "__cuda_array_interface__")

@@ -23,6 +23,8 @@ from bitgrove.errors import BitgroveError, DataError, DataTypeError
 Codes = NDArray[np.intp]  # -1: missing
 TEXT, INTEGER, REAL = "text", "integer", "real"
 _DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
+# Of a column of text whose values are cheaper to go through than to hand to a library.
+_FEW_ROWS = 64
 # Parts of the names of column types that hold categories without being asked.
 _CATEGORY_TYPES = ("cat", "dict", "str", "utf", "enum", "object")
 
@@ -165,10 +167,12 @@ def _of_pandas(name: str, series: Any) -> Coded:
     kind = str(series.dtype).lower()
     if any(word in kind for word in ("date", "time", "period", "interval", "complex")):
         raise _no_category(name, series.dtype)
-    has_missing = bool(series.isna().any())
+    if kind in ("object", "str") and len(series) <= _FEW_ROWS:
+        return _of_array(name, series.to_numpy(dtype=object))
+    is_text = kind in ("object", "str") or kind.startswith(("string", "dictionary"))
+    has_missing = not is_text and bool(series.isna().any())
     # As an array, whole numbers beside missing ones would be floats, where large ids are the same.
-    by_value = ("int", "uint") if has_missing else ()
-    if kind in ("object", "str") or kind.startswith(("string", "dictionary", *by_value)):
+    if is_text or (has_missing and kind.startswith(("int", "uint"))):
         codes, uniques = series.factorize()
         return _tidy(name, np.asarray(codes, dtype=np.intp), uniques.tolist())
     if has_missing:
@@ -200,6 +204,8 @@ def _arrow_codes(coded: Any) -> Codes:
 
 def _of_polars(name: str, series: Any) -> Coded:
     polars = sys.modules["polars"]
+    if str(series.dtype).endswith("Int128"):  # NumPy has none, and levels are of 64 bits
+        raise _no_category(name, series.dtype)
     if series.dtype.is_integer() and series.null_count():
         codes = np.full(len(series), -1, dtype=np.intp)
         there = ~series.is_null().to_numpy()

@@ -221,12 +221,25 @@ def frame_columns(X: Any, names: list[str]) -> list[Any]:
 
 
 def _pandas(X: Any) -> _Frame:
-    def table(at: list[int]) -> NDArray[Any]:
-        return np.asarray((X if len(at) == X.shape[1] else X.iloc[:, at]).to_numpy())
+    types = X.dtypes.tolist()
 
-    is_number = [isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in X.dtypes]
-    kinds = [kind if there else None for kind, there in zip(X.dtypes, is_number, strict=True)]
+    def table(at: list[int]) -> NDArray[Any] | None:
+        part, kind = X if len(at) == len(types) else X.iloc[:, at], types[at[0]]
+        if isinstance(kind, np.dtype):
+            return np.asarray(part.to_numpy())
+        found = np.asarray(part.to_numpy(dtype=_float_type(str(kind)), na_value=np.nan))
+        # Large whole numbers may be levels, of which floats would make the same.
+        is_wide = kind.numpy_dtype in (np.int64, np.uint64)
+        return None if is_wide and (np.abs(found) >= 2.0**53).any() else found
+
+    kinds = [kind if _is_number(kind) else None for kind in types]
     return _Frame(kinds, table, lambda f: X.iloc[:, f], len(X) <= _FEW_ROWS or _is_one_array(X))
+
+
+def _is_number(kind: Any) -> bool:
+    """Of a type of pandas, which may be a nullable one."""
+    stored = kind if isinstance(kind, np.dtype) else getattr(kind, "numpy_dtype", None)
+    return stored is not None and stored.kind in "biuf"
 
 
 def _is_one_array(X: Any) -> bool:

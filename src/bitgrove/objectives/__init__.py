@@ -5,8 +5,10 @@ from bitgrove.objectives.base import (
     SYNONYMS,
     Objective,
     make_objective,
+    objective_of,
     owners,
     register,
+    written_out,
 )
 from bitgrove.objectives.binary import Binary, CrossEntropy, Focal
 from bitgrove.objectives.custom import Custom
@@ -43,6 +45,8 @@ __all__ = [
     "Objective",
     "Regression",
     "make_objective",
+    "objective_of",
     "owners",
     "register",
+    "written_out",
 ]

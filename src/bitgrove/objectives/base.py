@@ -19,6 +19,7 @@ from bitgrove.arithmetic.exact_math import numpy_to_gradient
 from bitgrove.arithmetic.fixed_point import fixed_point_sums
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.objectives.links import IDENTITY, Link
+from bitgrove.objectives.written import name_and_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -68,6 +69,8 @@ class Objective:
     synonyms: ClassVar[tuple[str, ...]] = ()
     family: ClassVar[Family]
     kernel: ClassVar[str]
+    # Names that stand for values of its parameters, too, where another library has other defaults.
+    shorthands: ClassVar[Mapping[str, Mapping[str, object]]] = {}
     spellings: ClassVar[Mapping[str, str]] = {}
     default_metric: ClassVar[str | None]
     predicts: ClassVar[Prediction]
@@ -276,13 +279,46 @@ AnyObjective = TypeVar("AnyObjective", bound=type[Objective])
 
 def register(objective: AnyObjective) -> AnyObjective:
     """Makes an objective known to parameters, training, models and documentation."""
-    spellings = (objective.name, *objective.synonyms)
-    taken = [name for name in spellings if name in OBJECTIVES or name in SYNONYMS]
+    others = (*objective.synonyms, *objective.shorthands)
+    taken = [n for n in (objective.name, *others) if n in OBJECTIVES or n in SYNONYMS]
     if taken:
         raise ValueError(f"objective {objective.name!r}: {taken[0]!r} is taken")
     OBJECTIVES[objective.name] = objective
-    SYNONYMS.update(dict.fromkeys(objective.synonyms, objective.name))
+    SYNONYMS.update(dict.fromkeys(others, objective.name))
     return objective
+
+
+def objective_of(text: str) -> type[Objective] | None:
+    """The objective that is meant by a name, a synonym or a name with settings."""
+    name, _ = name_and_settings(text)
+    return OBJECTIVES.get(SYNONYMS.get(name, name))
+
+
+def written_out(text: str) -> Mapping[str, object]:
+    """What a shorthand or a name with settings stands for, by parameter; nothing for others."""
+    objective, (name, settings) = objective_of(text), name_and_settings(text)
+    if objective is None or not (settings or name in objective.shorthands):
+        return {}
+    found = {"objective": objective.name, **objective.shorthands.get(name, {})}
+    for written, value in settings.items():
+        parameter = objective.spellings.get(written, written)
+        if parameter not in objective.parameters():
+            others = [*objective.spellings, *objective.parameters()]
+            known = f"has {', '.join(others)}" if others else "has none"
+            raise ParameterError(
+                f"objective={text!r}: unknown parameter {written!r}; {objective.name!r} {known}"
+            )
+        found[parameter] = _numbers(value)
+    return found
+
+
+def _numbers(text: str) -> object:
+    """A number, or a list of them; other text as it is, which no parameter takes."""
+    try:
+        numbers = [int(word) if word.strip().isdigit() else float(word) for word in text.split(",")]
+    except ValueError:
+        return text
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 def owners(parameter: str) -> tuple[str, ...]:

@@ -176,7 +176,7 @@ class Focal(_TwoClasses):
     """The logistic loss, faded by (1 - p)^focal_gamma for rows that are already right."""
 
     name = "focal"
-    synonyms = ("focal_loss", "binary:focal")
+    synonyms = ("focal_loss", "binary:focal", "Focal")
     kernel = "focal"
 
     focal_gamma: float = 2.0

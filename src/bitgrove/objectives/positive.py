@@ -91,6 +91,7 @@ class Tweedie(_LogMean):
 
     name = "tweedie"
     synonyms = ("reg:tweedie", "Tweedie")
+    spellings = {"variance_power": "tweedie_variance_power"}  # noqa: RUF012
     kernel = "tweedie"
     peers = {"lightgbm": "tweedie", "xgboost": "reg:tweedie"}  # noqa: RUF012
     default_metric = "tweedie"

@@ -60,7 +60,7 @@ class Mape(AbsoluteError):
 
     name = "mape"
     peers = {"lightgbm": "mape", "xgboost": "reg:absoluteerror"}  # noqa: RUF012
-    synonyms: ClassVar[tuple[str, ...]] = ("mean_absolute_percentage_error",)
+    synonyms: ClassVar[tuple[str, ...]] = ("mean_absolute_percentage_error", "MAPE")
     default_metric = "mape"
     takes_columns = False
 
@@ -82,6 +82,10 @@ class Quantile(_Quantiles):
     name = "quantile"
     synonyms = ("quantile_loss", "regression_quantile", "reg:quantileerror", "pinball")
     spellings = {"alpha": "quantile_alpha"}  # noqa: RUF012
+    shorthands: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "Quantile": {"quantile_alpha": 0.5},
+        "MultiQuantile": {"quantile_alpha": 0.5},
+    }
     kernel = "quantile"
     peers = {"lightgbm": "quantile", "xgboost": "reg:quantileerror"}  # noqa: RUF012
     default_metric = "quantile"

@@ -64,8 +64,8 @@ class Huber(_Robust):
     """A square near the label, a line from `huber_delta` on."""
 
     name = "huber"
-    synonyms = ("regression_huber", "huber_loss")
-    spellings = {"alpha": "huber_delta"}  # noqa: RUF012
+    synonyms = ("regression_huber", "huber_loss", "Huber")
+    spellings = {"alpha": "huber_delta", "delta": "huber_delta"}  # noqa: RUF012
     kernel = "huber"
     peers = {"lightgbm": "huber", "xgboost": "reg:squarederror"}  # noqa: RUF012
     default_metric = "huber"
@@ -145,7 +145,7 @@ class LogCosh(_Robust):
     """log(cosh(gap)): a square near the label, a line far from it."""
 
     name = "log_cosh"
-    synonyms = ("logcosh", "reg:logcosh")
+    synonyms = ("logcosh", "reg:logcosh", "LogCosh")
     kernel = "log_cosh"
     default_metric = "mae"
 
@@ -166,6 +166,7 @@ class Expectile(Values):
     name = "expectile"
     synonyms = ("reg:expectileerror",)
     spellings = {"alpha": "expectile_alpha"}  # noqa: RUF012
+    shorthands = {"Expectile": {"expectile_alpha": 0.5}}  # noqa: RUF012
     kernel = "expectile"
     default_metric = "expectile"
 

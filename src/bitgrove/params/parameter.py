@@ -16,7 +16,7 @@ import numpy as np
 
 from bitgrove.errors import ParameterError
 from bitgrove.objectives import owners
-from bitgrove.objectives.metrics import METRICS, SYNONYMS, make_metric
+from bitgrove.objectives.metrics import METRICS, make_metric, own_name
 
 Kind = Literal[
     "int", "float", "bool", "choice", "metrics", "floats", "schedule", "callable", "object",
@@ -150,7 +150,7 @@ def _to_metrics(parameter: Parameter, value: object) -> tuple[Any, ...] | None:
         return None
     if len(names) == 1 and isinstance(names[0], str) and names[0] in _NAMES_OF_NO_METRIC:
         return NO_METRIC
-    known = [SYNONYMS.get(name, name) if isinstance(name, str) else name for name in names]
+    known = [own_name(name) if isinstance(name, str) else name for name in names]
     return tuple(dict.fromkeys(known)) if all(map(_is_metric, known)) else None
 
 

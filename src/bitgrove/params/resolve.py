@@ -8,18 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from bitgrove.errors import ParameterError, Problems, raise_all
-from bitgrove.objectives import OBJECTIVES, SYNONYMS, Custom
+from bitgrove.objectives import Custom, objective_of, written_out
 from bitgrove.objectives.metrics import judged_by, make_metric
 from bitgrove.params.parameter import NO_METRIC, checked
 from bitgrove.params.peers import check_switch, unknown_name
 from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
+# What was resolved is frozen, and need not be again; a copy with other values must.
+_CHECKED: WeakValueDictionary[int, TrainParams] = WeakValueDictionary()
+
 
 def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
     """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
-    given = vars(params) if isinstance(params, TrainParams) else _written_out(params or {})
+    if isinstance(params, TrainParams) and _CHECKED.get(id(params)) is params:
+        return params
+    given = (
+        vars(params)
+        if isinstance(params, TrainParams)
+        else with_shorthands(with_function(params or {}))
+    )
     canonical = {**CANONICAL, **own_names(given)}
     values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
     spelled: dict[str, str] = {}
@@ -47,7 +57,9 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
     with with_rates.collect():
         values["learning_rate"] = _rates(values["learning_rate"], values["n_estimators"])
     raise_all([*problems, *with_rates.found, *_contradictions(values)])
-    return TrainParams(**values)
+    found = TrainParams(**values)
+    _CHECKED[id(found)] = found
+    return found
 
 
 def with_function(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,26 +71,35 @@ def with_function(params: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _written_out(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Functions and values that stand for several parameters become these."""
-    given = with_function(params)
-    for name, value in list(given.items()):
-        short = BY_NAME[CANONICAL[name]].shorthands if name in CANONICAL else {}
-        if isinstance(value, str) and value in short:
-            del given[name]
-            for full, meant in short[value].items():
-                for other in [n for n in given if CANONICAL.get(n) == full]:
-                    if given.pop(other) not in (meant, BY_NAME[full].default):
-                        raise ParameterError(f"{name}={value!r}: not together with {other}")
-                given[full] = meant
+def with_shorthands(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that stand for several parameters become these."""
+    given = dict(params)
+    for name, value in params.items():
+        if not isinstance(value, str) or not (meaning := _meaning(name, value)):
+            continue
+        del given[name]
+        for full, meant in meaning.items():
+            parameter, wanted = BY_NAME[full], checked(BY_NAME[full], meant)
+            for other in [n for n in given if CANONICAL.get(n) == full]:
+                if checked(parameter, given.pop(other)) not in (wanted, parameter.default):
+                    raise ParameterError(f"{name}={value!r}: not together with {other}")
+            given[full] = wanted
     return given
+
+
+def _meaning(name: str, value: str) -> Mapping[str, object]:
+    """The parameters that a value of this one stands for; none if it is a value of its own."""
+    main = CANONICAL.get(name)
+    if main == "objective":
+        return written_out(value)
+    return BY_NAME[main].shorthands.get(value, {}) if main is not None else {}
 
 
 def own_names(given: Mapping[str, Any]) -> Mapping[str, str]:
     """Names that mean something of their own with the objective that is given."""
     for name, value in given.items():
         if CANONICAL.get(name) == "objective" and isinstance(value, str):
-            objective = OBJECTIVES.get(SYNONYMS.get(value, value))
+            objective = objective_of(value)
             return {} if objective is None else objective.spellings
     return {}
 
@@ -97,9 +118,10 @@ def _rates(rate: Any, n_iterations: int) -> Any:
 
 def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:
     """Rules between parameters: what has no meaning is refused, not ignored."""
-    for p in PARAMETERS:
+    changed = [p for p in PARAMETERS if values[p.name] != p.default]
+    for p in changed:
         for other, wanted in p.only_with.items():
-            if values[other] != wanted and values[p.name] != p.default:
+            if values[other] != wanted:
                 yield ParameterError(
                     f"{p.name}={values[p.name]!r} has no meaning with {other}={values[other]!r}; "
                     f"it belongs to {wanted!r}"
@@ -107,8 +129,8 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:
     objective = values["objective"]
     if objective is None:
         return
-    for p in PARAMETERS:
-        if values[p.name] != p.default and objective not in p.objectives:
+    for p in changed:
+        if objective not in p.objectives:
             yield ParameterError(
                 f"{p.name}={values[p.name]!r} has no meaning for objective={objective!r}; "
                 f"it belongs to {' and '.join(p.objectives)}"

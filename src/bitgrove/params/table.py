@@ -42,8 +42,9 @@ class TrainParams:
     objective: str | None = _row("choice", None, CORE,
         "The loss that is minimised. `train()` needs it; the estimators choose it themselves: "
         "`binary` or `multiclass` by the number of classes, `regression` (squared error), "
-        "`lambdarank` (NDCG). The LightGBM and XGBoost spellings listed below are understood; a "
-        "function of your own, too: see losses.md.",
+        "`lambdarank` (NDCG). The spellings of LightGBM, XGBoost and CatBoost listed below are "
+        "understood, also with parameters (`Quantile:alpha=0.9`); a function of your own, too: see "
+        "losses.md.",
         "objective_type loss loss_function app application", choices=OBJECTIVES, optional=True,
         synonyms=SYNONYMS)
     n_estimators: int = _row("int", 100, CORE,

@@ -163,8 +163,9 @@ class Evaluator:
             ]
             if self.functions:
                 data = self.panel.host_data(number, valid.scores)
-                judged = [f.evaluate(data, self.booster.comm) for f in self.functions]
-                found += [Evaluation(valid.name, *one, where) for one in judged]
+                for function in self.functions:
+                    judged = function.evaluate(data, self.booster.comm)
+                    found += [Evaluation(valid.name, *one, where) for one in judged]
         return found
 
     def _eval_set(self, valid: _ValidSet) -> EvalSet:

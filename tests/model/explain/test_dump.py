@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import bitgrove as bg
-from bitgrove.errors import DataError
+from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.model import Model
 from cases import CASES
 from test_model import make_model
@@ -138,3 +139,12 @@ def test_unused_arguments_stay_out() -> None:
     model = CASES["categories"]().train()
     again = Model.from_bytes(model.to_bytes())
     assert again.to_text() == model.to_text() and again.dump_model() == model.dump_model()
+
+
+@pytest.mark.parametrize("how", [{}, {"with_stats": True}])
+def test_a_dump_to_a_file_says_what_writes_one(how: dict[str, Any], tmp_path: Path) -> None:
+    model = make_model()
+    for fout in (tmp_path / "dump.txt", str(tmp_path / "dump.txt")):
+        with pytest.raises(ParameterError, match=r"dump_model: .* to_text\(\) .* export"):
+            model.dump_model(fout, **how)
+    assert model.dump_model(2) == model.dump_model(num_iteration=2) != model.dump_model()

@@ -6,6 +6,7 @@ Owns the surface alone; values.py, importance.py, permutation.py and dump.py do 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from bitgrove.data.device_tables import on_host
 from bitgrove.data.prediction_rows import rows_for_prediction
-from bitgrove.errors import ParameterError
+from bitgrove.errors import ParameterError, UnknownParameterError
 from bitgrove.model.explain import dump, values
 from bitgrove.model.explain.explanation import make_explanation, rows_as_given
 from bitgrove.model.explain.importance import importance_of, thresholds_of
@@ -246,10 +247,15 @@ class Explains:
         """A pandas DataFrame with a line for every node, in LightGBM's columns."""
         return dump.to_dataframe(self._whole, self._whole._n_used(num_iteration))
 
-    def dump_model(self, *, num_iteration: int | None = None) -> dict[str, Any]:
+    def dump_model(self, num_iteration: int | None = None, **more: Any) -> dict[str, Any]:
         """The forest as nested dictionaries, with LightGBM's names; json.dumps takes them.
 
         Levels that go left are joined by "||"; infinite thresholds are the largest number."""
+        if more or isinstance(num_iteration, (str, Path)):  # XGBoost's writes a file
+            raise UnknownParameterError(
+                "dump_model: returns dictionaries and takes num_iteration alone; to_text() is a "
+                "text of all trees, save(path) and export(path) write files"
+            )
         return dump.to_dict(self._whole, self._whole._n_used(num_iteration))
 
     def to_text(self, *, num_iteration: int | None = None) -> str:

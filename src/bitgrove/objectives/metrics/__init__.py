@@ -6,6 +6,7 @@ from bitgrove.objectives.metrics.base import (
     Metric,
     judged_by,
     make_metric,
+    own_name,
     register,
 )
 from bitgrove.objectives.metrics.classes import (
@@ -68,5 +69,6 @@ __all__ = [
     "SetFacts",
     "judged_by",
     "make_metric",
+    "own_name",
     "register",
 ]

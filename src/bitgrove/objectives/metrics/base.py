@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.errors import ParameterError
 from bitgrove.objectives.base import OBJECTIVES, Objective, Prediction
 from bitgrove.objectives.metrics.facts import F64, EvalData, EvalSet, SetFacts
 from bitgrove.objectives.metrics.tally import Ledger, NumpyTally, Promise, Tally
+from bitgrove.objectives.written import name_and_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 class Metric:
     """A judgement of predictions. Sums over rows are integer counts or in fixed point.
 
-    One with an `argument` (its name in messages) is written `name@argument`, too.
+    One with an `argument` (its name in messages) is written `name@argument`, too, or as CatBoost
+    has it: `Name:argument=value`.
     """
 
     base_name: ClassVar[str]
@@ -33,6 +36,7 @@ class Metric:
     judges: ClassVar[tuple[Prediction, ...]]  # every objective that predicts one of these
     higher_is_better: ClassVar[bool] = False
     argument: ClassVar[str | None] = None
+    argument_synonyms: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[str] = "rows"  # see evidence
 
     @property
@@ -124,9 +128,23 @@ def register(metric: AnyMetric) -> AnyMetric:
     return metric
 
 
+def own_name(text: str) -> str:
+    """A synonym as the name, name:setting=value as name@value; other text as it is."""
+    name, settings = name_and_settings(text)
+    name = SYNONYMS.get(name, name)
+    if name not in METRICS or not settings:
+        return name
+    metric = METRICS[name]
+    known = [metric.argument, *metric.argument_synonyms] if metric.argument else []
+    if strange := [setting for setting in settings if setting not in known]:
+        has = f"has {', '.join(map(str, known))}" if known else "has none"
+        raise ParameterError(f"metric {text!r}: unknown parameter {strange[0]!r}; {name!r} {has}")
+    return f"{name}@{[*settings.values()][-1]}"
+
+
 def make_metric(name: str) -> Metric:
     """The metric of a name, a synonym or a name@argument; KeyError if there is none."""
-    base, at, argument = name.partition("@")
+    base, at, argument = own_name(name).partition("@")
     metric = METRICS[SYNONYMS.get(base, base)]
     return metric.with_argument(argument) if at else metric()
 

@@ -20,7 +20,7 @@ def _surprise(probability: F64) -> F64:
 class Logloss(RowMetric):
     base_name = "logloss"
     kernel = "logloss"
-    synonyms = ("binary_logloss", "binary", "log_loss")
+    synonyms = ("binary_logloss", "binary", "log_loss", "Logloss")
     judges = ("probability",)
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -32,7 +32,7 @@ class CrossEntropyMetric(RowMetric):
 
     base_name = "cross_entropy"
     kernel = "cross_entropy"
-    synonyms = ("xentropy",)
+    synonyms = ("xentropy", "CrossEntropy")
     judges = ("probability",)
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -44,7 +44,7 @@ class Brier(RowMetric):
 
     base_name = "brier"
     kernel = "squared"
-    synonyms = ("brier_score", "brier_score_loss")
+    synonyms = ("brier_score", "brier_score_loss", "BrierScore")
     judges = ("probability",)
 
     def term(self, prediction: F64, label: F64) -> F64:
@@ -64,7 +64,7 @@ class Error(RowMetric):
 class MultiLogloss(RowMetric):
     base_name = "multi_logloss"
     class_kernel = "class_surprise"
-    synonyms = ("mlogloss", "multiclass", "softmax")
+    synonyms = ("mlogloss", "multiclass", "softmax", "MultiClass")
     judges = ("class probabilities",)
 
     def terms(self, data: EvalData) -> F64:
@@ -110,6 +110,7 @@ class BalancedAccuracy(ClassMetric):
     """The mean over classes of how many of their rows are found."""
 
     base_name = "balanced_accuracy"
+    synonyms = ("BalancedAccuracy",)
 
     def of_pairs(self, pairs: F64) -> float:
         sizes = pairs.sum(axis=1)
@@ -121,7 +122,7 @@ class F1(ClassMetric):
     """Of the positive class; of many classes, the mean of each against the rest (macro)."""
 
     base_name = "f1"
-    synonyms = ("f1_score",)
+    synonyms = ("f1_score", "F1")
 
     def of_pairs(self, pairs: F64) -> float:
         right, total = np.diagonal(pairs).copy(), pairs.sum(axis=0) + pairs.sum(axis=1)
@@ -133,7 +134,7 @@ class Kappa(ClassMetric):
     """Cohen's kappa: agreement beyond chance."""
 
     base_name = "kappa"
-    synonyms = ("cohen_kappa",)
+    synonyms = ("cohen_kappa", "Kappa")
 
     def of_pairs(self, pairs: F64) -> float:
         total = float(pairs.sum())
@@ -144,6 +145,7 @@ class Kappa(ClassMetric):
 
 class Accuracy(RowMetric):
     base_name = "accuracy"
+    synonyms = ("Accuracy",)
     kernel = "right"
     class_kernel = "right_class"
     judges = ("probability", "class probabilities")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class FunctionMetric:
     """name, value, is_higher_better = function(label, prediction[, weight]), on NumPy arrays.
 
+    It may return a list of several such results, as LightGBM's may.
     The rows of all ranks are gathered for it, in rank order: every rank gets the same value.
     """
 
@@ -26,15 +27,19 @@ class FunctionMetric:
         self.base_name = str(getattr(function, "__name__", type(function).__name__))
         self._takes_weight = _n_arguments(function) >= 3
 
-    def evaluate(self, data: EvalData, comm: Comm) -> tuple[str, float, bool]:
+    def evaluate(self, data: EvalData, comm: Comm) -> list[tuple[str, float, bool]]:
         parts = [data.label, data.prediction, data.weight]
         if comm.size > 1:
             parts = [_gathered(part, comm) for part in parts]
         found = self.function(*parts[: 3 if self._takes_weight else 2])
+        several = found if isinstance(found, list) and found else [found]
+        return [self._checked(one) for one in several]
+
+    def _checked(self, found: Any) -> tuple[str, float, bool]:
         if not isinstance(found, tuple) or len(found) != 3 or not isinstance(found[0], str):
             raise TrainingError(
-                f"eval_metric={self.base_name}: must return (name, value, is_higher_better), got "
-                f"{type(found).__name__}"
+                f"eval_metric={self.base_name}: must return (name, value, is_higher_better) or a "
+                f"list of them, got {type(found).__name__}"
             )
         name, value, is_higher_better = found
         return name, float(value), bool(is_higher_better)

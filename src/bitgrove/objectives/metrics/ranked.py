@@ -34,6 +34,7 @@ class Auc(OrderMetric):
     """Area under the ROC curve by ranks; equal predictions count half."""
 
     base_name = "auc"
+    synonyms = ("AUC",)
 
     def of_order(self, sums: OrderSums) -> float:
         pairs = sums.positive * sums.negative

@@ -42,7 +42,7 @@ class Mse(ValueMetric):
 
 class Rmse(Mse):
     base_name = "rmse"
-    synonyms: ClassVar[tuple[str, ...]] = ("l2_root", "root_mean_squared_error")
+    synonyms: ClassVar[tuple[str, ...]] = ("l2_root", "root_mean_squared_error", "RMSE")
 
     def of_mean(self, mean: float) -> float:
         return math.sqrt(mean)
@@ -63,7 +63,7 @@ class Rmsle(Rmse):
 class Mae(ValueMetric):
     base_name = "mae"
     kernel = "absolute"
-    synonyms = ("l1", "mean_absolute_error", "regression_l1")
+    synonyms = ("l1", "mean_absolute_error", "regression_l1", "MAE")
 
     def term(self, prediction: F64, label: F64) -> F64:
         return np.abs(prediction - label)
@@ -74,7 +74,7 @@ class MapeMetric(ValueMetric):
 
     base_name = "mape"
     kernel = "relative"
-    synonyms = ("mean_absolute_percentage_error",)
+    synonyms = ("mean_absolute_percentage_error", "MAPE")
 
     def term(self, prediction: F64, label: F64) -> F64:
         return np.abs(prediction - label) / np.maximum(np.abs(label), 1.0)
@@ -85,7 +85,7 @@ class PoissonLikelihood(ValueMetric):
 
     base_name = "poisson"
     kernel = "poisson"
-    synonyms = ("poisson-nloglik",)
+    synonyms = ("poisson-nloglik", "Poisson")
 
     def term(self, prediction: F64, label: F64) -> F64:
         mean = np.maximum(prediction, _LEAST)
@@ -178,7 +178,7 @@ class Pinball(SettingMetric):
 
     base_name = "quantile"
     kernel = "pinball"
-    synonyms = ("pinball", "quantile_loss")
+    synonyms = ("pinball", "quantile_loss", "Quantile", "MultiQuantile")
     argument = "alpha"
     setting, usual, below = "quantile_alpha", 0.9, 1.0
 
@@ -189,6 +189,7 @@ class Pinball(SettingMetric):
 
 class ExpectileMetric(SettingMetric):
     base_name = "expectile"
+    synonyms = ("Expectile",)
     kernel = "expectile"
     argument = "alpha"
     setting, usual, below = "expectile_alpha", 0.9, 1.0
@@ -200,6 +201,7 @@ class ExpectileMetric(SettingMetric):
 
 class HuberMetric(SettingMetric):
     base_name = "huber"
+    synonyms = ("Huber",)
     kernel = "huber"
     argument = "delta"
     setting, usual = "huber_delta", 0.9
@@ -222,6 +224,7 @@ class FairMetric(SettingMetric):
 
 class _TweediePower(SettingMetric):
     argument = "rho"
+    argument_synonyms = ("variance_power",)
     setting, usual, above, below = "tweedie_variance_power", 1.5, 1.0, 2.0
 
 
@@ -230,7 +233,7 @@ class TweedieLikelihood(_TweediePower):
 
     base_name = "tweedie"
     kernel = "tweedie"
-    synonyms = ("tweedie-nloglik",)
+    synonyms = ("tweedie-nloglik", "Tweedie")
 
     def setting_term(self, prediction: F64, label: F64, value: float) -> F64:
         log, first, second = exact_log(np.maximum(prediction, _LEAST)), 1.0 - value, 2.0 - value
@@ -253,6 +256,7 @@ class R2(Metric):
     """One minus the squared error over that of the mean label; the mean of several outputs."""
 
     base_name = "r2"
+    synonyms = ("R2",)
     judges = ("value", "score")
     higher_is_better = True
 

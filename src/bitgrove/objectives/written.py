@@ -1,0 +1,19 @@
+"""Names with settings, as CatBoost writes losses and metrics: "Quantile:alpha=0.9".
+
+Receives what the user wrote; returns the name and the settings as text, by the names they have
+there. What they are called here is known to the objective or the metric of that name.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SETTING = re.compile(r"\s*(\w+)\s*=\s*([^=]+?)\s*")
+
+
+def name_and_settings(text: str) -> tuple[str, dict[str, str]]:
+    """A text without settings, such as "binary:logistic", is a name as a whole."""
+    name, _, rest = text.partition(":")
+    pairs = [_SETTING.fullmatch(pair) for pair in rest.split(";")]
+    found = {pair[1]: pair[2] for pair in pairs if pair is not None}
+    return (name, found) if len(found) == len(pairs) else (text, {})
