@@ -239,7 +239,7 @@ def test_slopes_of_many_levels() -> None:
     model = bg.train({"objective": "regression", "n_jobs": 2}, bg.Dataset(X[:6000], y[:6000]))
     error = np.square(model.predict(X[6000:]) - y[6000:]).mean()
     assert error < 0.4 * y.var()
-    assert not model.feature_importance("split")[0] == 0
+    assert model.feature_importance("split")[0] > 0
 
 
 @pytest.mark.parametrize("device", ["reference", "cpu"])

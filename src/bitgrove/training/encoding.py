@@ -18,7 +18,6 @@ from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError, everywhere
 from bitgrove.params import TrainParams
 
-
 # Of a category of many levels that is split by sets, too, on average.
 ROWS_PER_LEVEL = 25
 
