@@ -249,6 +249,18 @@ def _levels(n_rows: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.flo
     return X, y
 
 
+def _slopes(objective: str, **more: Any) -> Case:
+    """The first category is split by sets, and is a statistic too; the second is that alone."""
+    X, _ = _levels(1100, 17)
+    X, slope = X[:, [1, 2, 4, 5]], np.round(4096.0 * np.sin(np.arange(13.0) ** 2)) / 1024
+    X[:, 2] = np.sign(X[:, 2])
+    y = slope[np.nan_to_num(X[:, 0], nan=12.0).astype(int)] * X[:, 2] + 0.25 * X[:, 3]
+    if objective == "multiclass":
+        y = np.digitize(y, [-1.0, 1.0]).astype(float)
+    params = base_params(objective, min_data_per_group=10, max_cat_levels=10, **more)
+    return Case(params, X, y, categories=(0, 1))
+
+
 def _categories(objective: str, **more: Any) -> Case:
     """The validation rows have levels that the training rows have not, and miss others."""
     X, y = _levels(1100, 15)
@@ -388,6 +400,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "sparse columns": lambda: _sparse("csc", gradient_bits=None, num_leaves=63),
     "categories": lambda: _categories("regression", early_stopping_rounds=3, n_estimators=12),
     "categories binary sampled": lambda: _categories("binary", subsample=0.6, gradient_bits=2),
+    "categories of slopes": lambda: _slopes("regression"),
+    "categories of slopes multiclass": lambda: _slopes(
+        "multiclass", n_estimators=4, gradient_bits=None, feature_contri=[0.5, 1, 1, 1]),
     "categories multiclass": lambda: _categories("multiclass", n_estimators=3, max_bin=50),
     "categories full precision": lambda: _categories(
         "regression", gradient_bits=None, max_cat_threshold=5, max_cat_to_onehot=1, cat_l2=0.5),

@@ -15,7 +15,7 @@ from cases import Case
 NAMES = [
     "binary 2 bits", "binary few bins", "binary sampled", "early stopping", "regression weighted",
     "multiclass", "ranking", "ranking early stopping", "wide", "few values", "several targets",
-    "categories", "categories multiclass",
+    "categories", "categories multiclass", "categories of slopes multiclass",
 ]  # fmt: skip
 
 

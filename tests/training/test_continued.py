@@ -18,6 +18,7 @@ from cases import CASES, Case, signal, table
 NAMES = [
     "binary 2 bits", "multiclass", "regression weighted", "ranking", "binary sampled",
     "ranking xendcg", "categories", "categories binary sampled", "categories multiclass",
+    "categories of slopes multiclass",
 ]  # fmt: skip
 X = table(400, 5, 1)
 Y = signal(X, 1)

@@ -46,7 +46,10 @@ class Look(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """Of one rank. n_statistics: categories that become numbers, one for each output."""
+    """Of one rank. n_statistics: categories that become numbers, one for each output.
+
+    n_kept: those among them that stay codes as well.
+    """
 
     train: Dataset
     valid: Sequence[Dataset]
@@ -56,6 +59,7 @@ class Needs(NamedTuple):
     n_ranks: int = 1
     tile_bytes: Callable[[int, int], int] = _core.tile_bytes  # of rows and columns, on the backend
     has_bins: bool = True  # else they, and values that are sorted, can lie elsewhere
+    n_kept: int = 0
 
     def most(self) -> int:
         """Bytes where every feature has all of its bins."""
@@ -72,7 +76,7 @@ class Needs(NamedTuple):
 
     @property
     def _n_columns(self) -> int:
-        return self.train.n_features + self.n_statistics * (self.n_outputs - 1)
+        return self.train.n_features + self.n_statistics * (self.n_outputs - 1) + self.n_kept
 
     def _bytes(self, look: Look) -> int:
         """At the stage that takes most: edges, statistics, fingerprints, or trees."""

@@ -50,6 +50,7 @@ def described(model: Model) -> tuple[dict[str, Any] | None, Arrays]:
             "kind": v.kind,
             "n_columns": statistics[f].n_columns if f in statistics else 0,
             "n_levels": len(v),
+            **({"has_sets": True} if f in model.encoder.kept else {}),
         }
         for f, v in sorted(levels.items())
     ]
@@ -81,7 +82,7 @@ def check_description(entry: Any, n_features: int) -> None:
         refuse("categories: there are none")
     last = -1
     for item in entry["features"]:
-        _check_counts("categories", item, _FEATURE_TYPES)
+        _check_counts("categories", item, _feature_types(item))
         if not last < item["feature"] < n_features:
             refuse(f"categories: feature {item['feature']} is out of range or out of order")
         last = item["feature"]
@@ -89,6 +90,16 @@ def check_description(entry: Any, n_features: int) -> None:
             refuse(f"categories: levels of kind {item['kind'][:20]!r} are unknown")
         if item["n_columns"] == 0 and item["n_levels"] > _MOST_BINS:
             refuse(f"categories: feature {last} has {item['n_levels']} levels without statistics")
+        if "has_sets" in item and not (
+            item["has_sets"] and item["n_columns"] and item["n_levels"] <= _MOST_BINS
+        ):
+            refuse(f"categories: feature {last} cannot have sets beside statistics")
+
+
+def _feature_types(item: Any) -> dict[str, type]:
+    """Only a category that has sets of levels beside its statistics says so."""
+    says_so = isinstance(item, dict) and "has_sets" in item
+    return {**_FEATURE_TYPES, "has_sets": bool} if says_so else _FEATURE_TYPES
 
 
 def _check_counts(what: str, value: Any, types: Mapping[str, type]) -> None:
@@ -113,7 +124,8 @@ def encoder_of(entry: Any, arrays: Arrays, n_features: int) -> Encoder | None:
             if not np.isfinite(mine).all():
                 refuse(f"categories: a statistic of feature {f} is not finite")
             statistics[f] = Statistics(mine)
-    return Encoder(n_features, levels, statistics)
+    kept = frozenset(item["feature"] for item in entry["features"] if "has_sets" in item)
+    return Encoder(n_features, levels, statistics, kept)
 
 
 def check_sets(arrays: Arrays, encoder: Encoder | None) -> None:

@@ -55,6 +55,7 @@ from bitgrove.provenance.record import TrainingRecord, record_of
 from bitgrove.training.encoding import (
     Seen,
     fit_encoder,
+    kept_codes,
     known_columns,
     many_levels,
     shared_bins,
@@ -138,16 +139,17 @@ class Booster:
             replace(params, device=device), self.objective.n_outputs
         )
         self.info.device = self.backend.name
-        n_statistics = len(many_levels(dataset, params))
-        valid = [other for other in valid_sets if other is not train_set]
-        needs = Needs(
-            dataset, valid, self.objective.n_outputs, n_statistics, params, comm.size,
-            self.backend.tile_bytes,
-        )  # fmt: skip
-        self.pool_mb = share_room(self.backend, needs, comm)
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
+        n_statistics = len(many_levels(dataset, params))
+        n_kept = len(kept_codes(dataset, params, self.n_total))
+        valid = [other for other in valid_sets if other is not train_set]
+        needs = Needs(
+            dataset, valid, self.objective.n_outputs, n_statistics, params, comm.size,
+            self.backend.tile_bytes, n_kept=n_kept,
+        )  # fmt: skip
+        self.pool_mb = share_room(self.backend, needs, comm)
         self.targets = make_targets(self.backend, self.objective, label, weight, group, self.runs)
         self.init_model = shared_model(init_model, comm, "init_model")
         if self.init_model is None:
@@ -168,7 +170,7 @@ class Booster:
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
         self.draws: RowDraws = make_draws(params, rows)
         self.boosting = make_boosting(self)
-        own = None if rules is None else rules.of_columns(self.encoder)
+        own = rules.of_columns(self.encoder)
         has_statistics = self.encoder is not None and len(self.encoder.statistics) > 0
         searched = split_params(params, self.n_total) if has_statistics else params
         self.grower = Grower(self.backend, self.matrix, searched, comm, self.pool_mb, own)

@@ -18,6 +18,9 @@ from bitgrove.distributed.comm import Comm, gather_facts
 from bitgrove.errors import DataError, everywhere
 from bitgrove.params import TrainParams
 
+# Of a category of many levels that is split by sets, too, on average.
+ROWS_PER_LEVEL = 25
+
 
 def with_agreed_levels(dataset: Dataset, comm: Comm) -> Dataset:
     """The same rows, categories as codes of the levels that occur on some rank."""
@@ -69,6 +72,12 @@ def many_levels(dataset: Dataset, params: TrainParams) -> list[int]:
     return [f for f, levels in sorted(dataset.levels.items()) if len(levels) > most]
 
 
+def kept_codes(dataset: Dataset, params: TrainParams, n_rows: int) -> frozenset[int]:
+    """Those of many levels that stay codes as well: as many rows for each tell what it does."""
+    most = min(params.max_bin, n_rows // ROWS_PER_LEVEL)
+    return frozenset(f for f in many_levels(dataset, params) if len(dataset.levels[f]) <= most)
+
+
 def shared_bins(dataset: Dataset, params: TrainParams) -> Dataset | None:
     """The Dataset whose bins this one has, if it shares those of another."""
     origin = dataset.reference
@@ -95,7 +104,10 @@ def fit_encoder(
     if not many:
         return Encoder(dataset.n_features, dataset.levels), dataset.columns
     assert first_gradients is not None, "categories of many levels need gradients"
-    return _with_statistics(dataset, many, Seen(first_gradients, runs, params.random_state, comm))
+    n_rows = int(comm.allreduce_sum(np.array([dataset.n_rows], dtype=np.int64))[0])
+    kept = kept_codes(dataset, params, n_rows)
+    seen = Seen(first_gradients, runs, params.random_state, comm)
+    return _with_statistics(dataset, many, kept, seen)
 
 
 class Seen(NamedTuple):
@@ -108,7 +120,7 @@ class Seen(NamedTuple):
 
 
 def _with_statistics(
-    dataset: Dataset, many: Iterable[int], seen: Seen
+    dataset: Dataset, many: Iterable[int], kept: frozenset[int], seen: Seen
 ) -> tuple[Encoder, Sequence[Any]]:
     columns: dict[int, Any] = {}
     more, statistics = [], {}
@@ -117,9 +129,11 @@ def _with_statistics(
         codes = dataset.columns[f]
         fitted = fit_statistics(on_host(codes), len(dataset.levels[f]), gradients, blocks)
         statistics[f] = fitted[0]
-        columns[f], *others = [beside(column, codes) for column in fitted[1]]
-        more += others
-    encoder = Encoder(dataset.n_features, dataset.levels, statistics)
+        made = [beside(column, codes) for column in fitted[1]]
+        if f not in kept:
+            columns[f] = made.pop(0)
+        more += made
+    encoder = Encoder(dataset.n_features, dataset.levels, statistics, kept)
     return encoder, changed_columns(dataset.columns, columns, more)
 
 
@@ -131,7 +145,7 @@ def known_columns(encoder: Encoder, dataset: Dataset, seen: Seen) -> Sequence[An
     """
     many = sorted(encoder.statistics)
     if many and _same_levels(dataset.levels, encoder.levels):
-        again, columns = _with_statistics(dataset, many, seen)
+        again, columns = _with_statistics(dataset, many, encoder.kept, seen)
         pairs = [(encoder.statistics[f].values, again.statistics[f].values) for f in many]
         if all(np.array_equal(old, new) for old, new in pairs):
             return columns

@@ -117,6 +117,8 @@ class Grower:
         work.grow(frontier, self._alpha(), mapper.missing_bin, self.exchange)
         cuts = (mapper.edge_values, mapper.edge_offset, mapper.has_missing)
         grown = GrownTree(**frontier.finish(*cuts, quantized.hess_scale))
+        if self.rules is not None:
+            self.rules.give_back(grown.splits)
         work.set_leaves(grown.leaf_begin, grown.leaf_end)
         return grown, work
 

@@ -23,7 +23,7 @@ from model_cases import random_tree
 TRAINED = (
     "dart", "forest", "forest of classes", "early stopping", "regression weighted", "multiclass",
     "ranking", "quantiles", "poisson", "tweedie", "several targets", "several labels", "function",
-    "categories", "categories multiclass", "text", "slope",
+    "categories", "categories multiclass", "categories of slopes multiclass", "text", "slope",
 )  # fmt: skip
 
 

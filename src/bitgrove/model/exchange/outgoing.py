@@ -106,12 +106,13 @@ class Outgoing:
         return found
 
     def _subset(self, tree: Tree, i: int, feature: int) -> Subset:
-        if feature not in self.encoder.statistics:
+        column = int(tree.feature[i])
+        if column not in self.encoder.places:
             words = tree.left_bins[i].astype("<u8").view(np.uint8)
             bits = np.unpackbits(words, bitorder="little")[: len(self.levels[feature])]
             default = bool(tree.default_left[i])
             return Subset(bits.astype(np.bool_), default, default)
-        worth = self.encoder.statistics[feature].values[self._column_of[int(tree.feature[i])]]
+        worth = self.encoder.statistics[feature].values[self.encoder.places[column][1]]
         below = worth <= tree.threshold[i]  # unseen levels are worth zero
         return Subset(below[:-1], bool(below[-1]), bool(tree.threshold[i] >= 0.0))
 
@@ -125,16 +126,6 @@ class Outgoing:
         if all(s.missing_left == s.unseen_left for s in subsets.values()):
             return tree, subsets
         return _parted(tree, self.features(tree).tolist(), subsets)
-
-    @cached_property
-    def _column_of(self) -> dict[int, int]:
-        """Which of its feature's statistics a column holds."""
-        seen: dict[int, int] = {}
-        found = {}
-        for column, feature in enumerate(self.encoder.sources.tolist()):
-            found[column] = seen.get(feature, 0)
-            seen[feature] = found[column] + 1
-        return found
 
     @cached_property
     def cells(self) -> dict[int, NDArray[np.int64]]:

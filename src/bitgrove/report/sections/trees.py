@@ -64,10 +64,10 @@ def _column_names(subject: Subject) -> list[str]:
     names = [text(name) for name in features]
     if encoder is None:
         return names
-    for f in encoder.statistics:
-        names[f] += " (worth)"
-    extra = encoder.sources[len(features) :]
-    return [*names, *(f"{text(features[f])} (worth, further)" for f in extra)]
+    names += [text(features[f]) for f in encoder.sources[len(features) :]]
+    for column, (_, number) in encoder.places.items():
+        names[column] += " (worth, further)" if number else " (worth)"
+    return names
 
 
 def _compact(tree: Tree) -> list[Any]:
