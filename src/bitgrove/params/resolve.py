@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-from weakref import WeakValueDictionary
 
 from bitgrove.errors import ParameterError, Problems, raise_all
 from bitgrove.objectives import Custom, objective_of, written_out
@@ -18,14 +17,10 @@ from bitgrove.params.peers import check_switch, unknown_name
 from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
 _DEFAULTS = {p.name: p.default for p in PARAMETERS}
-# What was resolved is frozen, and need not be again; a copy with other values must.
-_CHECKED: WeakValueDictionary[int, TrainParams] = WeakValueDictionary()
 
 
 def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
     """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
-    if isinstance(params, TrainParams) and _CHECKED.get(id(params)) is params:
-        return params
     given = (
         vars(params)
         if isinstance(params, TrainParams)
@@ -59,9 +54,7 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
     with with_rates.collect():
         values["learning_rate"] = _rates(values["learning_rate"], values["n_estimators"])
     raise_all([*problems, *with_rates.found, *_contradictions(values)])
-    found = TrainParams(**values)
-    _CHECKED[id(found)] = found
-    return found
+    return TrainParams(**values)
 
 
 def with_function(params: Mapping[str, Any]) -> dict[str, Any]:
