@@ -165,3 +165,11 @@ def test_a_fit_draws_one_number_of_a_random_state() -> None:
     BitGroveRegressor(n_estimators=2, random_state=once).fit(*load_diabetes(return_X_y=True))
     twice.randint(2**31 - 1)
     assert once.randint(1000) == twice.randint(1000)
+
+
+def test_few_rows_of_many_classes_are_warned_of() -> None:
+    y = np.arange(40) / 1.5
+    with pytest.warns(UserWarning, match="number of unique classes"):
+        classifier().fit(np.arange(40.0)[:, None], y.astype(int))
+    with pytest.raises(ValueError, match="Unknown label type"):
+        classifier().fit(np.arange(40.0)[:, None], y)

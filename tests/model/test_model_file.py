@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import struct
 import time
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bitgrove.errors import ModelFormatError
+from bitgrove.machine import headers
 from bitgrove.model import file as model_file
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
@@ -248,3 +250,12 @@ def test_the_documented_reader_works() -> None:
     expected = np.concatenate([tree.leaf_value for tree in model.trees])
     np.testing.assert_array_equal(arrays["leaf_value"], expected)
     assert arrays["tree_splits"].tolist() == [4, 1, 0]
+
+
+@pytest.mark.parametrize("text", ["plain", "\x7f", "é", "\U0001f333", '"\\\n\t\x00', "a\x7fé"])
+def test_json_has_one_spelling(text: str) -> None:
+    value = {"b": [1, 2.5, None], "a": text}
+    spelled = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    assert headers.canonical_json(value) == spelled.encode("ascii")
+    with pytest.raises(headers.BadHeader, match="surrogates not allowed"):
+        headers.canonical_json([text, "\ud800"])

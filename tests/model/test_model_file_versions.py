@@ -136,6 +136,7 @@ def test_a_default_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defaults, "PARAMETERS", changed)
     older = (*defaults._OLDER, {"num_leaves": now["num_leaves"]}, {"reg_lambda": now["reg_lambda"]})
     monkeypatch.setattr(defaults, "_OLDER", older)
+    monkeypatch.setattr(defaults, "_defaults", defaults._defaults.__wrapped__)  # not remembered
     monkeypatch.setattr(model_file, "DEFAULTS_VERSION", n_now + 2)
     assert complete_params({}, n_now)["num_leaves"] == now["num_leaves"]
     assert complete_params({}, n_now + 1)["num_leaves"] == 63

@@ -24,6 +24,7 @@ from bitgrove.params import (
     CANONICAL,
     PARAMETERS,
     TrainParams,
+    complete_params,
     model_params,
     resolve,
 )
@@ -354,3 +355,16 @@ def test_metrics_as_catboost_writes_them() -> None:
         resolve({"objective": "binary", "eval_metric": "AUC:type=Mu"})
     with pytest.raises(ParameterError, match="eval_metric='Quantile:alpha=2': must be"):
         resolve({"objective": "regression", "eval_metric": "Quantile:alpha=2"})
+
+
+def test_what_was_resolved_is_not_resolved_again() -> None:
+    once = resolve({"num_leaves": 7})
+    assert resolve(once) is once
+    assert resolve(TrainParams()) == TrainParams()
+    with pytest.raises(ParameterError, match="num_leaves=1"):
+        resolve(TrainParams(num_leaves=1))
+
+
+def test_parameters_of_a_model_are_its_own() -> None:
+    complete_params({})["quantile_alpha"].append(0.1)
+    assert complete_params({})["quantile_alpha"] == [0.9]

@@ -32,9 +32,14 @@ class Classes:
 
     @classmethod
     def learn(cls, target: Array, weight: Array | None) -> Classes:
-        check_classification_targets(target)
+        # Few whole numbers or texts are classes: scikit-learn would go through all rows to say so.
+        is_simple = target.dtype.kind in "biuU" and weight is None
+        if not is_simple:
+            check_classification_targets(target)
         # Rows without weight count as absent: a class that only they have is left out.
         classes = np.unique(target if weight is None else target[weight > 0])
+        if is_simple and 2 * len(classes) > len(target):
+            check_classification_targets(target)
         if len(classes) == 0:
             raise DataError("all sample weights are zero")
         if len(classes) == 1:

@@ -134,9 +134,10 @@ class Estimator(Fitted):
         params = self._params(given, has_valid=bool(valid_sets))
         n_left, how = self._going_on(params, how)
         if n_left > 0:
-            rate = params.learning_rate
-            rate = rate[-n_left:] if isinstance(rate, tuple) else rate
-            params = replace(params, n_estimators=n_left, learning_rate=rate)
+            if n_left < params.n_estimators:
+                rate = params.learning_rate
+                rate = rate[-n_left:] if isinstance(rate, tuple) else rate
+                params = replace(params, n_estimators=n_left, learning_rate=rate)
             self._keep(train(params, train_set, valid_sets=valid_sets, **how))
         return self
 
@@ -178,7 +179,8 @@ class Estimator(Fitted):
     def _checked(self, more: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that train() knows, `more` before those of __init__; all are checked."""
         for_fit = main_names(f"{type(self).__name__}.fit", self.parameters, more)
-        given = {**self.get_params(deep=False), **for_fit, "random_state": _seed(self.random_state)}
+        mine = {name: getattr(self, name) for name in self.parameters}
+        given = {**mine, **for_fit, "random_state": _seed(self.random_state)}
         problems = Problems()
         for own in self.own_parameters:
             with problems.collect():
@@ -262,7 +264,8 @@ class Estimator(Fitted):
         y = as_stored(not_masked("y", y))
         target = np.asarray(y)
         several = self.takes_columns and target.ndim == 2 and target.shape[1] > 1
-        return target if several else np.asarray(column_or_1d(y, warn=True))
+        is_vector = target.ndim == 1 and target.dtype.kind in "biuf"
+        return target if several or is_vector else np.asarray(column_or_1d(y, warn=True))
 
     def _categories(self, rows: Rows) -> Any:
         return self.categorical_features if rows.categories is None else rows.categories

@@ -153,7 +153,12 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
                 self.n_features_in_ = len(names)
                 self.feature_names_in_ = np.array(names, dtype=object)
             return X
-        if hasattr(X, "columns") or is_on_gpu(X) or _holds_categories(X, categories):
+        if (
+            hasattr(X, "columns")
+            or is_on_gpu(X)
+            or _holds_categories(X, categories)
+            or _is_table_of_floats(X)
+        ):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         sparse = ("csr", "csc")
         try:
@@ -217,6 +222,12 @@ class Fitted(BaseEstimator):  # type: ignore[misc]
 def is_prediction(how: Mapping[str, Any]) -> bool:
     """Whether keywords of Model.predict ask for predictions, not for leaves or contributions."""
     return not any(how.get(f"pred_{what}") for what in ("leaf", "contrib", "interactions"))
+
+
+def _is_table_of_floats(X: Any) -> bool:
+    """An array in which scikit-learn would find nothing wrong, nor to convert."""
+    is_table = type(X) is np.ndarray and X.ndim == 2 and X.size > 0
+    return is_table and X.dtype in (np.float32, np.float64)
 
 
 def _holds_categories(X: Any, listed: Any) -> bool:

@@ -27,13 +27,19 @@ def refuse(what: str) -> NoReturn:
 def canonical_json(value: object) -> bytes:
     """Sorted keys, no spaces, ASCII."""
     try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses lone surrogates
-        text = json.dumps(
-            value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-        )
+        text = _dumped(value, ensure_ascii=False)
+        if not text.isascii() or "\x7f" in text:
+            text.encode("utf-8")  # refuses lone surrogates
+            text = _dumped(value, ensure_ascii=True)
     except (ValueError, TypeError, RecursionError) as error:
         raise BadHeader(f"the header cannot be written as JSON: {error}") from error
     return text.encode("ascii")
+
+
+def _dumped(value: object, ensure_ascii: bool) -> str:
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=ensure_ascii, allow_nan=False
+    )
 
 
 def read_json(data: bytes, most_bytes: int = MAX_HEADER_BYTES) -> Any:

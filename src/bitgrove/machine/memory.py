@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator
 from functools import cache
@@ -16,6 +17,7 @@ except ImportError:  # Windows
 
 _PROC, _CGROUP = "/proc", "/sys/fs/cgroup"
 _NO_LIMIT = 1 << 60
+_READ_BYTES = 1 << 16
 
 
 class Room(NamedTuple):
@@ -53,9 +55,9 @@ def free_memory() -> int | None:
 
 
 def _of_machine() -> int | None:
-    facts = _facts(f"{_PROC}/meminfo")
-    available = facts.get("MemAvailable:")
-    return None if available is None else 1024 * (available + facts.get("SwapFree:", 0))
+    facts = _text(f"{_PROC}/meminfo")
+    available = _fact(facts, "MemAvailable:")
+    return None if available is None else 1024 * (available + (_fact(facts, "SwapFree:") or 0))
 
 
 class _Group(NamedTuple):
@@ -73,7 +75,8 @@ class _Group(NamedTuple):
         used = _number(f"{self.folder}/{self.usage}")
         if used is None:
             return None
-        return max(0, most - used + _facts(f"{self.folder}/memory.stat").get(self.idle, 0))
+        idle = _fact(_text(f"{self.folder}/memory.stat"), self.idle) or 0
+        return max(0, most - used + idle)
 
 
 def _of_container() -> int | None:
@@ -115,16 +118,20 @@ def _of_ulimit() -> int | None:
 def _text(path: str) -> str:
     """What is in a file; nothing where it cannot be read."""
     try:
-        with open(path, "rb") as file:  # read without asking for its size and encoding
-            return file.read().decode()
+        file = os.open(path, os.O_RDONLY)  # an object of Python's takes as long as to read it
+        try:
+            return b"".join(iter(lambda: os.read(file, _READ_BYTES), b"")).decode()
+        finally:
+            os.close(file)
     except (OSError, ValueError):
         return ""
 
 
-def _facts(path: str) -> dict[str, int]:
-    """The lines of a file that begin with a name and a number."""
-    lines = [line.split() for line in _text(path).splitlines()]
-    return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
+def _fact(text: str, name: str) -> int | None:
+    """The number that follows a name at the begin of a line. Not every line is taken apart."""
+    _, _, rest = f"\n{text}".partition(f"\n{name} ")
+    word = next(iter(rest[:40].split()), "")
+    return int(word) if word.isdigit() else None
 
 
 def _first_word(path: str) -> str | None:

@@ -119,11 +119,22 @@ def _described(model: Model, with_record: bool) -> tuple[bytes, list[npt.NDArray
     arrays = _arrays_of(model)
     categories, of_categories = category_file.described(model)
     arrays |= of_categories
-    n_splits = len(arrays["feature"])
-    sections, _ = _layout(model.n_outputs, len(model.trees), n_splits, categories)
     check_forest(arrays, model.n_columns)
     category_file.check_sets(arrays, model.encoder)
     record = model.record.facts() if with_record and model.record is not None else None
+    header, sections = _header(model, len(arrays["feature"]), categories, record)
+    _parse_header(header, VERSION)
+    return header, [arrays[section["name"]] for section in sections]
+
+
+def _header(
+    model: Model,
+    n_splits: int,
+    categories: Mapping[str, Any] | None,
+    record: Mapping[str, Any] | None = None,
+) -> tuple[bytes, list[dict[str, Any]]]:
+    """As it is written, and its sections."""
+    sections, _ = _layout(model.n_outputs, len(model.trees), n_splits, categories)
     header = headers.canonical_json(
         {
             **({"categories": categories} if categories else {}),
@@ -141,14 +152,15 @@ def _described(model: Model, with_record: bool) -> tuple[bytes, list[npt.NDArray
             "sections": sections,
         }
     )
-    _parse_header(header, VERSION)
-    return header, [arrays[section["name"]] for section in sections]
+    return header, sections
 
 
 @_refusing
 def check_room(model: Model) -> None:
-    """Refuses a model whose header cannot be written, or leaves no room for labels of classes."""
-    size, most = len(_described(model, True)[0]), MAX_HEADER_BYTES - ROOM_FOR_CLASSES
+    """Refuses names and parameters of a model without trees that cannot be written as a header, or
+    leave no room in it for labels of classes."""
+    categories, _ = category_file.described(model)
+    size, most = len(_header(model, 0, categories)[0]), MAX_HEADER_BYTES - ROOM_FOR_CLASSES
     if size > most:
         refuse(f"names and parameters take {size} bytes as JSON; at most {most} are allowed")
 

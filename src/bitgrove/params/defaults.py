@@ -8,6 +8,7 @@ parameter changes no file of a model that does not use it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from bitgrove.params.table import PARAMETERS, TrainParams
@@ -29,7 +30,7 @@ def model_params(params: TrainParams | None = None) -> dict[str, Any]:
 
 def complete_params(changed: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
     """All parameters of a model, from those that differ from the defaults of this version."""
-    return {**_defaults(version), **{name: plain(value) for name, value in changed.items()}}
+    return {name: plain(value) for name, value in {**_defaults(version), **changed}.items()}
 
 
 def changed_params(params: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
@@ -38,7 +39,9 @@ def changed_params(params: Mapping[str, Any], version: int | None = None) -> dic
     return {n: v for n, v in params.items() if n not in defaults or not _same(v, defaults[n])}
 
 
+@cache
 def _defaults(version: int | None) -> dict[str, Any]:
+    """Nobody changes them: whoever hands them on makes plain copies."""
     found = model_params()
     for older in reversed(() if version is None else _OLDER[version - 1 :]):
         found.update(older)
@@ -51,7 +54,7 @@ def _same(value: object, default: object) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """As JSON: lists for tuples, names for functions."""
-    if isinstance(value, tuple):
+    """As JSON: lists for tuples, names for functions; a list is a new one."""
+    if isinstance(value, (tuple, list)):
         return [plain(item) for item in value]
     return getattr(value, "__name__", type(value).__name__) if callable(value) else value

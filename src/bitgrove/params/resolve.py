@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from bitgrove.errors import ParameterError, Problems, raise_all
 from bitgrove.objectives import Custom, objective_of, written_out
@@ -16,9 +17,14 @@ from bitgrove.params.parameter import NO_METRIC, checked
 from bitgrove.params.peers import check_switch, unknown_name
 from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
+# What was resolved is frozen, and need not be again; a copy with other values must.
+_CHECKED: WeakValueDictionary[int, TrainParams] = WeakValueDictionary()
+
 
 def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainParams:
     """Defaults, aliases, types, bounds and rules between parameters; ParameterError otherwise."""
+    if isinstance(params, TrainParams) and _CHECKED.get(id(params)) is params:
+        return params
     given = (
         vars(params)
         if isinstance(params, TrainParams)
@@ -51,7 +57,9 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
     with with_rates.collect():
         values["learning_rate"] = _rates(values["learning_rate"], values["n_estimators"])
     raise_all([*problems, *with_rates.found, *_contradictions(values)])
-    return TrainParams(**values)
+    found = TrainParams(**values)
+    _CHECKED[id(found)] = found
+    return found
 
 
 def with_function(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,9 +118,10 @@ def _rates(rate: Any, n_iterations: int) -> Any:
 
 def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:
     """Rules between parameters: what has no meaning is refused, not ignored."""
-    for p in PARAMETERS:
+    changed = [p for p in PARAMETERS if values[p.name] != p.default]
+    for p in changed:
         for other, wanted in p.only_with.items():
-            if values[other] != wanted and values[p.name] != p.default:
+            if values[other] != wanted:
                 yield ParameterError(
                     f"{p.name}={values[p.name]!r} has no meaning with {other}={values[other]!r}; "
                     f"it belongs to {wanted!r}"
@@ -120,8 +129,8 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[ParameterError]:
     objective = values["objective"]
     if objective is None:
         return
-    for p in PARAMETERS:
-        if values[p.name] != p.default and objective not in p.objectives:
+    for p in changed:
+        if objective not in p.objectives:
             yield ParameterError(
                 f"{p.name}={values[p.name]!r} has no meaning for objective={objective!r}; "
                 f"it belongs to {' and '.join(p.objectives)}"

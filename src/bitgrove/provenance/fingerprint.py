@@ -80,24 +80,26 @@ class RowHasher:
         self.digests: dict[int, bytes] = {}
         self._pieces: dict[int, list[Piece]] = {}
 
-    def add(self, part: Part, first: int) -> None:
-        """Rows with the ids first, first + 1, ..."""
+    def add(self, part: Part, first: int, *, stays: bool = False) -> None:
+        """Rows with the ids first, first + 1, ...; stays: in memory until finish, whoever asks."""
         n_rows = _n_rows(part)
         end = first + n_rows
         self.n_rows += n_rows
         head_end = min(-(-first // self.size) * self.size, end)
         tail_begin = max(end // self.size * self.size, head_end)
         self._hash_blocks(part, first, range(head_end // self.size, tail_begin // self.size))
-        self._add_piece(part, first, first, head_end)
-        self._add_piece(part, first, tail_begin, end)
+        self._add_piece(part, first, first, head_end, stays)
+        self._add_piece(part, first, tail_begin, end, stays)
 
-    def _add_piece(self, part: Part, first: int, begin: int, end: int) -> None:
+    def _add_piece(self, part: Part, first: int, begin: int, end: int, stays: bool) -> None:
         """Rows of one block, by id."""
         if begin == end:
             return
         rows = slice(begin - first, end - first)
-        # A copy: the part it is from may be large, and is not kept alive.
-        kept = part.take(rows) if isinstance(part, SparseTable) else [c[rows].copy() for c in part]
+        if isinstance(part, SparseTable):
+            kept: Part = part.take(rows)
+        else:  # a copy where the part, which may be large, would be kept alive
+            kept = [c[rows] if stays else c[rows].copy() for c in part]
         self._keep(begin // self.size, Piece(begin, kept))
 
     def _keep(self, block: int, piece: Piece) -> None:
@@ -218,9 +220,10 @@ def table_fingerprint(
 ) -> str:
     """Of a table whose rows on this rank have the ids of these runs."""
     hasher = RowHasher(len(columns), n_threads)
+    stays = not isinstance(columns, SparseColumns) and isinstance(columns[0], np.ndarray)
     for run in runs:
         for begin, part in _host_parts(columns, run.begin, run.end):
-            hasher.add(part, run.first + begin - run.begin)
+            hasher.add(part, run.first + begin - run.begin, stays=stays)
     return hasher.finish(comm, levels)
 
 
