@@ -5,7 +5,8 @@ Owns their names in Python; they are declared once, with their meaning, in kerne
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections import namedtuple
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,13 @@ def records(dtype: np.dtype[np.void], n_records: int, **fields: object) -> Recor
 
 def fields_of(record: np.void) -> Any:
     """The fields of one record by their names, as Python's numbers."""
-    assert record.dtype.names is not None
-    return SimpleNamespace(**dict(zip(record.dtype.names, record.item(), strict=True)))
+    return _tuple_of(record.dtype)(*record.item())
+
+
+@cache
+def _tuple_of(dtype: np.dtype[np.void]) -> Any:
+    assert dtype.names is not None
+    return namedtuple("Fields", dtype.names)
 
 
 def no_splits(n_nodes: int) -> Records:
