@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,13 +65,11 @@ def check_names_and_params(model: Model) -> None:
             raise ModelFormatError(f"parameter {reprlib.repr(name)} holds {kind}")
 
 
-def _items(value: object, depth: int) -> Iterator[object]:
+def _items(value: object, depth: int) -> Iterable[object]:
     """Of a list, and of the lists in it, down to a depth."""
     if depth and isinstance(value, list):
-        for item in value:
-            yield from _items(item, depth - 1)
-    else:
-        yield value
+        return chain.from_iterable(_items(item, depth - 1) for item in value)
+    return (value,)
 
 
 def own_objective(model: Model) -> Objective:

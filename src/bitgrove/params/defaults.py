@@ -22,6 +22,9 @@ _OLDER: tuple[Mapping[str, object], ...] = (
 DEFAULTS_VERSION = len(_OLDER) + 1
 
 
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+
+
 def model_params(params: TrainParams | None = None) -> dict[str, Any]:
     """The parameters that shape the model, as JSON values; None: today's defaults."""
     values = vars(params) if params is not None else {p.name: p.default for p in PARAMETERS}
@@ -50,11 +53,13 @@ def _defaults(version: int | None) -> dict[str, Any]:
 
 def _same(value: object, default: object) -> bool:
     """Equal, also in type and sign: in Python 1 == 1.0 == True and 0.0 == -0.0."""
-    return type(value) is type(default) and repr(value) == repr(default)
+    return value is default or (type(value) is type(default) and repr(value) == repr(default))
 
 
 def plain(value: Any) -> Any:
     """As JSON: lists for tuples, names for functions; a list is a new one."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, (tuple, list)):
         return [plain(item) for item in value]
     return getattr(value, "__name__", type(value).__name__) if callable(value) else value

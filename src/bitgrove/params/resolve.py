@@ -17,6 +17,7 @@ from bitgrove.params.parameter import NO_METRIC, checked
 from bitgrove.params.peers import check_switch, unknown_name
 from bitgrove.params.table import BY_NAME, CANONICAL, PARAMETERS, TrainParams
 
+_DEFAULTS = {p.name: p.default for p in PARAMETERS}
 # What was resolved is frozen, and need not be again; a copy with other values must.
 _CHECKED: WeakValueDictionary[int, TrainParams] = WeakValueDictionary()
 
@@ -30,8 +31,9 @@ def resolve(params: Mapping[str, object] | TrainParams | None = None) -> TrainPa
         if isinstance(params, TrainParams)
         else with_shorthands(with_function(params or {}))
     )
-    canonical = {**CANONICAL, **own_names(given)}
-    values: dict[str, Any] = {p.name: p.default for p in PARAMETERS}
+    own = own_names(given)
+    canonical = {**CANONICAL, **own} if own else CANONICAL
+    values: dict[str, Any] = dict(_DEFAULTS)
     spelled: dict[str, str] = {}
     problems: list[Exception] = []
     for name, value in given.items():
