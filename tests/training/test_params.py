@@ -331,6 +331,8 @@ def test_an_objective_with_settings_in_its_name(written: str, meant: dict[str, o
 def test_settings_in_a_name_are_checked() -> None:
     with pytest.raises(ParameterError, match="unknown parameter 'beta'; 'quantile' has alpha, "):
         resolve({"objective": "Quantile:beta=0.9"})
+    with pytest.raises(ParameterError, match="unknown parameter 'beta', 'gamma'; 'quantile'"):
+        resolve({"objective": "Quantile:beta=0.9;alpha=0.9;gamma=1"})
     with pytest.raises(ParameterError, match="unknown parameter 'delta'; 'mape' has none"):
         resolve({"objective": "MAPE:delta=2"})
     with pytest.raises(ParameterError, match="quantile_alpha='much': must be"):

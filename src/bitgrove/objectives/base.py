@@ -19,7 +19,7 @@ from bitgrove.arithmetic.exact_math import numpy_to_gradient
 from bitgrove.arithmetic.fixed_point import fixed_point_sums
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.objectives.links import IDENTITY, Link
-from bitgrove.objectives.written import name_and_settings
+from bitgrove.objectives.written import check_settings_of, name_and_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -300,15 +300,10 @@ def written_out(text: str) -> Mapping[str, object]:
     if objective is None or not (settings or name in objective.shorthands):
         return {}
     found = {"objective": objective.name, **objective.shorthands.get(name, {})}
+    known = [*objective.spellings, *objective.parameters()]
+    check_settings_of(f"objective={text!r}", objective.name, settings, known)
     for written, value in settings.items():
-        parameter = objective.spellings.get(written, written)
-        if parameter not in objective.parameters():
-            others = [*objective.spellings, *objective.parameters()]
-            known = f"has {', '.join(others)}" if others else "has none"
-            raise ParameterError(
-                f"objective={text!r}: unknown parameter {written!r}; {objective.name!r} {known}"
-            )
-        found[parameter] = _numbers(value)
+        found[objective.spellings.get(written, written)] = _numbers(value)
     return found
 
 

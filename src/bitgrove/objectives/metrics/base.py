@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.errors import ParameterError
 from bitgrove.objectives.base import OBJECTIVES, Objective, Prediction
 from bitgrove.objectives.metrics.facts import F64, EvalData, EvalSet, SetFacts
 from bitgrove.objectives.metrics.tally import Ledger, NumpyTally, Promise, Tally
-from bitgrove.objectives.written import name_and_settings
+from bitgrove.objectives.written import check_settings_of, name_and_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -136,9 +135,7 @@ def own_name(text: str) -> str:
         return name
     metric = METRICS[name]
     known = [metric.argument, *metric.argument_synonyms] if metric.argument else []
-    if strange := [setting for setting in settings if setting not in known]:
-        has = f"has {', '.join(map(str, known))}" if known else "has none"
-        raise ParameterError(f"metric {text!r}: unknown parameter {strange[0]!r}; {name!r} {has}")
+    check_settings_of(f"metric {text!r}", name, settings, known)
     return f"{name}@{[*settings.values()][-1]}"
 
 
