@@ -40,15 +40,15 @@ from bitgrove.objectives.metrics import EvalData, make_metric
 from bitgrove.params import resolve
 from bitgrove.theory.gain_error import rounding_errors
 from bitgrove.theory.leaves import leaf_of_rows
-from bitgrove.training import booster
+from bitgrove.training import booster, encoding
 from bitgrove.training.booster import Booster, bin_training_set
 from bitgrove.training.grower import Grower
 
 __all__ = [
     "HostMemoryError", "TreeByTree", "Wrapped", "bin_once", "bin_rows", "bins_of", "blocks",
     "chosen_by_hash", "estimates_noted", "evaluate", "files", "gather_facts", "host_laps",
-    "import_cupy", "make_higgs_like", "n_bins", "scores_along", "simd_level", "tables",
-    "timed_cuda_verbs", "write_atomically",
+    "import_cupy", "make_higgs_like", "n_bins", "scores_along", "simd_level", "statistics_alone",
+    "tables", "timed_cuda_verbs", "write_atomically",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -347,3 +347,13 @@ def estimates_noted() -> Iterator[list[int]]:
 
     with mock.patch.object(booster, "share_room", noted):
         yield found
+
+
+# ---------------------------------------------------------------- categories
+
+
+@contextmanager
+def statistics_alone() -> Iterator[None]:
+    """Categories of many levels have no sets beside their statistics."""
+    with mock.patch.object(encoding, "ROWS_PER_LEVEL", 10**9):
+        yield

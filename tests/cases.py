@@ -17,6 +17,7 @@ from scipy import sparse
 import bitgrove as bg
 from bitgrove.distributed import run_threads
 from bitgrove.distributed.comm import Comm
+from category_tables import table_of_levels
 
 
 @dataclass
@@ -237,21 +238,9 @@ def _few_values() -> Case:
     return Case(params, X, labels[0], valid=(other, labels[1], None))
 
 
-def _levels(n_rows: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Codes of 3, 12, 60 and 400 levels, two columns of numbers, and what depends on them."""
-    rng = np.random.default_rng(14)
-    worth = np.round(rng.normal(size=(4, 400)) * 1024) / 1024
-    rng = np.random.default_rng(seed)
-    codes = np.stack([rng.integers(0, n, size=n_rows) for n in (3, 12, 60, 400)], axis=1)
-    X = np.concatenate([codes, np.round(rng.normal(size=(n_rows, 2)) * 1024) / 1024], axis=1)
-    y = sum(worth[i, codes[:, i]] for i in range(4)) + 0.5 * X[:, 4]
-    X[:, 1:4][rng.random((n_rows, 3)) < 0.05] = np.nan
-    return X, y
-
-
 def _slopes(objective: str, **more: Any) -> Case:
     """The first category is split by sets, and is a statistic too; the second is that alone."""
-    X, _ = _levels(1100, 17)
+    X, _ = table_of_levels(1100, 17)
     X, slope = X[:, [1, 2, 4, 5]], np.round(4096.0 * np.sin(np.arange(13.0) ** 2)) / 1024
     X[:, 2] = np.sign(X[:, 2])
     y = slope[np.nan_to_num(X[:, 0], nan=12.0).astype(int)] * X[:, 2] + 0.25 * X[:, 3]
@@ -263,8 +252,8 @@ def _slopes(objective: str, **more: Any) -> Case:
 
 def _categories(objective: str, **more: Any) -> Case:
     """The validation rows have levels that the training rows have not, and miss others."""
-    X, y = _levels(1100, 15)
-    other, target = _levels(300, 16)
+    X, y = table_of_levels(1100, 15)
+    other, target = table_of_levels(300, 16)
     other[::7, 2] = 77
     other[::11, 0] = np.nan
     cuts = {"binary": [0.0], "multiclass": [-1.0, 1.0]}.get(objective)

@@ -16,6 +16,7 @@ QUESTIONS = {
     "memory": "how much memory does a fit take, in memory and from files, beside other libraries?",
     "linearity": "does the cost grow in proportion to rows, features and stored values?",
     "categories": "how good and how fast is it on text and categories, beside other libraries?",
+    "level_sets": "what do categories of 65 to 255 levels gain by sets beside their statistics?",
     "sparse": "how fast and how small is it on sparse tables, beside other libraries?",
     "cuda": "is the GPU's model the CPU's, and how fast does it train?",
     "gpu_eval": "what does a user of a GPU wait for, with a metric in every round?",
