@@ -141,8 +141,8 @@ void softmax(const GradientCall& call) {
     for (int64_t first = begin; first < end; first += SOFTMAX_ROWS) {
       const int64_t n = std::min(SOFTMAX_ROWS, end - first);
       const double* label = call.label.read(first, n, room, call.simd);
-      with_simd(call.simd,
-                [&] { softmax_block<LossOf>(call, first, n, label, p.data(), mine.data()); });
+      with_simd<Simd::avx2>(
+          call.simd, [&] { softmax_block<LossOf>(call, first, n, label, p.data(), mine.data()); });
     }
     for (int64_t k = 0; k < call.n_outputs; ++k) add_magnitudes(call.magnitudes[k], mine[k]);
   });

@@ -148,7 +148,8 @@ int64_t add_pairs(const RankColumns& ranks, int64_t n_ranks, const PullRules& ru
   batch.make_room(n_ranks);
   int64_t total = 0;
   const auto pull = [&] {
-    with_simd(simd, [&] { weigh_pairs<LossOf>(ranks, others.columns, rules.inverse_best, batch); });
+    with_simd<Simd::avx2>(
+        simd, [&] { weigh_pairs<LossOf>(ranks, others.columns, rules.inverse_best, batch); });
     total -= 2 * pull_pairs(ranks, others.columns, batch, rules, simd, sums);
   };
   for (int64_t first = begin; first < end; ++first) {

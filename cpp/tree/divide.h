@@ -59,17 +59,17 @@ inline int64_t divide_by_set(const Split& s, const int32_t* rows, int64_t n, Hal
 
 #if defined(BG_X86)
 
-// For each 8-bit mask, the lanes that are kept, in order, first.
+// For each 8-bit mask, the lanes that are kept, in order, first: a byte for each.
 inline constexpr auto COMPRESS = [] {
-  std::array<std::array<int32_t, 8>, 256> table{};
-  for (int mask = 0; mask < 256; ++mask)
-    for (int lane = 0, kept = 0; lane < 8; ++lane)
-      if (mask >> lane & 1) table[mask][kept++] = lane;
+  std::array<uint64_t, 256> table{};
+  for (uint64_t mask = 0; mask < 256; ++mask)
+    for (uint64_t lane = 0, kept = 0; lane < 8; ++lane)
+      if (mask >> lane & 1) table[mask] |= lane << 8 * kept++;
   return table;
 }();
 
 BG_TARGET_AVX2 inline __m256i lanes(int mask) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(COMPRESS[mask].data()));
+  return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(COMPRESS[mask])));
 }
 
 BG_TARGET_AVX2 inline bool are_side_by_side(const int32_t* rows) {

@@ -295,7 +295,7 @@ SplitInfo find_split(const SearchedNode& node, const SplitFeatures& features,
     with_simd<Simd::avx2, Simd::avx2>(
         simd, [&] { search_all<PackedPrefix>(node, features, listed, plain, best); });
   } else if (estimates) {
-    with_simd<Simd::avx512, Simd::avx2>(
+    with_simd<Simd::avx2, Simd::avx2>(
         simd, [&] { search_all<ShortPrefix>(node, features, listed, plain, best); });
   } else {
     with_simd(simd, [&] { search_all<Prefix>(node, features, listed, plain, best); });
