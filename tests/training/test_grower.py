@@ -216,13 +216,14 @@ def test_frontier_replay_equals_plain_replay(
         assert frontier_replay(frontier, gains, n_splits, n_slots, alpha, grad_limit) == expected
 
 
-def test_rounds_are_few() -> None:
+@pytest.mark.parametrize(("alpha", "most"), [(0.25, 50), (0.5, 25)])
+def test_rounds_are_few(alpha: float, most: int) -> None:
     """254 splits take a small number of rounds."""
     case = CASES["tall narrow"]()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20000, 4))
     y = (X[:, 0] * X[:, 1] + rng.normal(size=20000) > 0).astype(float)
     case.X, case.y = X, y
-    model = case.train(num_leaves=255, n_estimators=2)
+    model = case.train(num_leaves=255, n_estimators=2, frontier_alpha=alpha)
     assert all(tree.n_leaves == 255 for tree in model.trees)
-    assert max(model.info.rounds_per_tree) <= 25
+    assert max(model.info.rounds_per_tree) <= most

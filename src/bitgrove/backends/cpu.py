@@ -147,13 +147,14 @@ class CpuBackend:
     narrow_labels = True
     tile_bytes = staticmethod(_core.tile_bytes)
     pool_mb = 1024
-    frontier_alpha = 0.5
     frontier = staticmethod(core_frontier)
 
     def __init__(self, n_jobs: int | None = None, packed: bool = True) -> None:
         self.n_threads = resolve_threads(n_jobs)
         self.packed = packed
         self.simd = simd_level()
+        # Many threads need a large batch to share; for two, nodes expanded in vain cost more.
+        self.frontier_alpha = 0.25 if self.n_threads <= 2 else 0.5
         self._buffers: dict[str, Array] = {}
 
     def buffer(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -326,7 +326,8 @@ class TrainParams:
         "histogram_pool_size", low=1, high=MANY, optional=True, affects_model=False)
     frontier_alpha: float | None = _row("float", None, EXECUTION,
         "Expert: part of the promising nodes expanded in one round. Larger means fewer rounds and "
-        "a little more work thrown away. None: 0.5 on the CPU, 0.6 on a GPU, 0.75 over ranks.",
+        "a little more work thrown away. None: 0.25 with one or two threads of the CPU, 0.5 with "
+        "more, 0.6 on a GPU, 0.75 over ranks.",
         high=1, low_open=True, optional=True, affects_model=False)
     verbosity: int = _row("int", 0, EXECUTION,
         "1 prints the metrics of each iteration and a summary to standard error, 10 those of every "
