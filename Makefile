@@ -4,16 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
-C_SOURCES = $(shell find cpp src/bitgrove/kernels -name "*.cpp" -o -name "*.h" -o -name "*.cu")
+C_SOURCES = $(shell find cpp src/bitgrove/kernels tests/emulated_gpu -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
-.PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-guided fuzz-train soak soak-kill faults reliability lint unit ranks ranks-beside docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
+.PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-guided fuzz-train soak soak-kill faults reliability lint unit ranks emulated docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
 
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
 
-# Tests of ranks mostly wait for each other: they run beside the others, and say what they found when they end.
+# Two at a time; those beside the first say what they found when they end. Tests of ranks mostly wait for each other.
 test: lint
-	$(MAKE) --jobs=2 unit ranks-beside
+	$(MAKE) --jobs=2 unit ranks-beside emulated-beside
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -22,14 +22,19 @@ lint: $(STAMP)
 	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest --ignore=tests/distributed
+	$(BIN)/python -m pytest --ignore=tests/distributed --ignore=tests/cuda --ignore=tests/emulated_gpu
 
 ranks: $(STAMP)
 	$(BIN)/python -m pytest tests/distributed
 
-ranks-beside:
+# The tests of the GPU on one that the processor emulates: kernels are compiled for it, and a stand-in for CuPy
+# comes before a real one. ORDER: forward, backward or mixed, of the threads of a block.
+emulated: $(STAMP)
+	PYTHONPATH=tests/emulated_gpu EMULATED_ORDER=$(ORDER) $(BIN)/python -m pytest tests/cuda tests/emulated_gpu
+
+%-beside:
 	mkdir -p build
-	$(MAKE) ranks > build/ranks.txt 2>&1; status=$$?; cat build/ranks.txt; exit $$status
+	$(MAKE) $* > build/$*.txt 2>&1; status=$$?; cat build/$*.txt; exit $$status
 
 # Needs an NVIDIA GPU; without one every test says why it was skipped.
 test-cuda: $(STAMP)

@@ -50,4 +50,4 @@ def rng() -> np.random.Generator:
 
 
 def pytest_configure(config: Any) -> None:
-    config.addinivalue_line("markers", "slow: takes more than a few seconds")
+    config.addinivalue_line("markers", "real_gpu: takes minutes on the emulated one")

@@ -1,4 +1,7 @@
-"""The GPU that the tests of this folder use; without one they are skipped, and say why."""
+"""The GPU that the tests of this folder use; without one they are skipped, and say why.
+
+`make emulated` runs them on a GPU that the processor emulates (tests/emulated_gpu).
+"""
 
 from __future__ import annotations
 
@@ -17,3 +20,11 @@ def backend() -> Any:
         return make_backend(resolve({"device": "cuda"}))
     except ParameterError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def skip_what_takes_minutes(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("real_gpu"):
+        cupy = request.getfixturevalue("backend").device.cupy
+        if "emulated" in cupy.__version__:
+            pytest.skip("takes minutes on the emulated GPU")

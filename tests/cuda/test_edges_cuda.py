@@ -39,7 +39,9 @@ def test_columns_of_many_kinds(backend: Any, max_bin: int, dtype: Any) -> None:
         check_sent(backend, columns, np.arange(0, n_rows, 3, dtype=np.int32), max_bin)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.real_gpu)]
+)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_wide_and_tall_tables(
     backend: Any, order: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch

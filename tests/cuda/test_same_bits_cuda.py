@@ -121,11 +121,14 @@ def test_rows_that_share_the_bins_of_others(backend: Any) -> None:
     assert models[0].digest() == models[1].digest()
 
 
-# The last ones: a warp looks at several features of a node.
-SHAPES = [(1, 1), (2, 1), (31, 3), (400, 33), (64, 300), (500, 2000), (300, 5000)]
+SHAPES = [(1, 1), (2, 1), (31, 3), (400, 33), (64, 300)]
+# A warp looks at several features of a node.
+WIDE_SHAPES = [
+    pytest.param(*shape, marks=pytest.mark.real_gpu) for shape in [(500, 2000), (300, 5000)]
+]
 
 
-@pytest.mark.parametrize(("n_rows", "n_features"), SHAPES)
+@pytest.mark.parametrize(("n_rows", "n_features"), [*SHAPES, *WIDE_SHAPES])
 def test_shapes(backend: Any, n_rows: int, n_features: int) -> None:
     X = table(n_rows, n_features, 2)
     y = (np.arange(n_rows) % 3 == 0).astype(float)
@@ -172,6 +175,7 @@ def test_few_histogram_slots(backend: Any, bits: int | None) -> None:
     same(X, (signal(X, 6) > 0.75).astype(float), gradient_bits=bits, histogram_pool_mb=2)
 
 
+@pytest.mark.real_gpu
 def test_memory_is_returned(backend: Any) -> None:
     cupy = pytest.importorskip("cupy")
     X = table(200_000, 20, 7)

@@ -96,11 +96,11 @@ class CudaPool:
         """Room for what a round sends, and for what it brings back."""
         n_nodes, left_bytes = self._n_nodes, -(-self._n_nodes // 2) * 16
         plan_bytes = -(-plan_bytes // 16) * 16  # records follow it
-        self._plan = self.device.memory.zeros(plan_bytes, np.uint8)
-        self._pinned = PinnedMemory(self.device.cupy)
-        n_bytes = plan_bytes + left_bytes + n_nodes * SPLIT_INFO.itemsize
-        host_plan = self._pinned.at_least(n_bytes)
-        buffers.use_plan(address_of(self._plan), host_plan, plan_bytes)
+        device = self.device
+        plan, pinned = device.memory.zeros(plan_bytes, np.uint8), PinnedMemory(device.cupy)
+        self.plan_room = (plan, pinned)
+        host_plan = pinned.at_least(plan_bytes + left_bytes + n_nodes * SPLIT_INFO.itemsize)
+        buffers.use_plan(address_of(plan), host_plan, plan_bytes)
         buffers.host_left = host_plan + plan_bytes
         buffers.host_splits = buffers.host_left + left_bytes
 
@@ -213,6 +213,7 @@ class CudaTreeWork(CoreTree):
         sums = packed.totals if len(rows) == pool.matrix.n_rows else self._row_sums()
         self.root = RootSums(int(sums["grad"][0]), int(sums["hess"][0]), len(rows), 0)
         self._verbs = self._verbs_on(pool, inputs.limits_features)
+        self._plan_room = pool.plan_room  # theirs, also when the pool has made a larger one
 
     def _here(self) -> AbstractContextManager[None]:
         return nullcontext() if self.device.is_current() else self.device.in_use()
