@@ -8,6 +8,7 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
+#define SEEN __attribute__((visibility("default")))  // by other libraries
 // Blocks run one after the other: a variable for all of them is one for each.
 #define __shared__ static
 
@@ -23,13 +24,13 @@ struct Dim {
 struct Thread {
   Dim thread, block, block_size, grid_size;
 };
-extern "C" __attribute__((visibility("default"))) Thread emulated_thread;
-extern "C" __attribute__((visibility("default"))) void* emulated_dynamic_memory;
+extern "C" SEEN Thread emulated_thread;
+extern "C" SEEN void* emulated_dynamic_memory;
 
 // Waits for all threads of the block; the sum of what they give.
-extern "C" long long emulated_sync_block(long long value);
+extern "C" SEEN long long emulated_sync_block(long long value);
 // Waits for the lanes of the mask; what each of the warp's 32 gave.
-extern "C" const unsigned long long* emulated_gather(unsigned mask, unsigned long long value);
+extern "C" SEEN const unsigned long long* emulated_gather(unsigned mask, unsigned long long value);
 
 inline unsigned lane() {
   const Thread& t = emulated_thread;

@@ -18,6 +18,8 @@ HERE = Path(__file__).parents[1]
 BUILD = HERE.parents[1] / "build" / "emulated_gpu"
 # As the contract of sameness asks of every compiler: a*b+c rounds twice.
 OPTIONS = ("-std=c++20", "-O2", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-w")
+# Kernels of one name in two files are not one kernel, nor is what their threads share.
+HIDDEN = "-fvisibility=hidden"
 _BOUNDS = r"(?:\s+__launch_bounds__\((?:[^()]|\([^()]*\))*\))?"
 _KERNEL = re.compile(rf"__global__\s+void{_BOUNDS}\s+(\w+)\s*\(")
 _DYNAMIC = re.compile(r"extern\s+__shared__(?:\s+__align__\(\d+\))?\s+(\w+)\s+(\w+)\[\];")
@@ -73,9 +75,9 @@ def compile_kernels(source: str) -> ctypes.CDLL:
         expanded = _run("-std=c++20", "-E", "-P", "-D__global__=__global__", str(file))
     names = sorted(set(_KERNEL.findall(expanded)))
     table = "".join(f'{{"{name}", emulated::Caller<{name}>::call}},' for name in names)
-    end = f'extern "C" emulated::Kernel emulated_kernels[] = {{{table} {{nullptr, nullptr}}}};'
+    end = f'extern "C" SEEN emulated::Kernel emulated_kernels[] = {{{table} {{nullptr, nullptr}}}};'
     text = f"{header}\n#define __global__\n{source}\n{end}\n"
-    return ctypes.CDLL(str(_library(text, "kernels")))
+    return ctypes.CDLL(str(_library(text, "kernels", HIDDEN)))
 
 
 class _Kernel(ctypes.Structure):
