@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
+CORE_SOURCES := $(shell find cpp src/bitgrove/kernels/shared src/bitgrove/kernels/growth -name "*.cpp" -o -name "*.h") CMakeLists.txt pyproject.toml
 C_SOURCES = $(shell find cpp src/bitgrove/kernels tests/emulated_gpu -name "*.cpp" -o -name "*.h" -o -name "*.cu")
 
 .PHONY: demo test test-cuda test-asan test-tsan test-allocation test-clang test-aarch64 test-lowest fuzz fuzz-guided fuzz-train soak soak-kill faults reliability lint unit ranks emulated docs site notebooks wheel reproducible sbom audit paper bench same-bits clean
@@ -11,9 +11,10 @@ C_SOURCES = $(shell find cpp src/bitgrove/kernels tests/emulated_gpu -name "*.cp
 demo: $(STAMP)
 	$(BIN)/python -m bitgrove demo
 
-# Two at a time; those beside the first say what they found when they end. Tests of ranks mostly wait for each other.
+# Two at a time, the longest first; those beside the second say what they found when they end. Tests of ranks mostly
+# wait for each other.
 test: lint
-	$(MAKE) --jobs=2 unit ranks-beside emulated-beside
+	$(MAKE) --jobs=2 emulated-beside unit ranks-beside
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -23,6 +23,7 @@ from bitgrove.backends import give_back_memory, make_backend
 from bitgrove.backends.base import TreeInputs, TreeWork
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.backend import CudaBackend
+from bitgrove.backends.cuda.memory import Telling
 from bitgrove.backends.cuda.tree import CudaTreeWork
 from bitgrove.backends.room import Needs, share_room
 from bitgrove.cli import files, tables
@@ -35,6 +36,7 @@ from bitgrove.errors import HostMemoryError
 from bitgrove.machine.files import write_atomically
 from bitgrove.machine.gpu import import_cupy
 from bitgrove.machine.simd import simd_level
+from bitgrove.model.tree import Tree
 from bitgrove.objectives import LambdaRank
 from bitgrove.objectives.metrics import EvalData, make_metric
 from bitgrove.params import resolve
@@ -54,17 +56,20 @@ __all__ = [
 Array = NDArray[Any]
 _CUDA_VERBS = {
     CudaBackend: ("gradients", "quantize", "select_rows", "start_tree"),
-    CudaTreeWork: ("grow", "leaf_sums", "add_tree"),
+    CudaTreeWork: ("begin", "grow", "leaf_sums", "add_tree"),
 }
 _LAPS: dict[tuple[Any, str], str] = {
     (CudaBackend, "gradients"): "gradients",
     (CudaBackend, "select_rows"): "row list",
     (CudaBackend, "quantize"): "quantizing",
     (CudaBackend, "start_tree"): "start",
+    (CudaTreeWork, "begin"): "beginning the rounds",
     (CudaTreeWork, "grow"): "rounds",
     (CudaTreeWork, "set_leaves"): "numbers of leaves",
     (CudaTreeWork, "leaf_sums"): "leaf sums",
     (CudaTreeWork, "add_tree"): "adding leaf values",
+    (Telling, "read"): "waiting to be told",
+    (Tree, "write_down"): "Python: the splits, while rounds go on",
     (booster, "quantize"): "Python: scales",
     (Booster, "_add_tree"): "Python: the tree's steps",
     (Grower, "grow"): "Python: the frontier, what it found",

@@ -15,7 +15,7 @@ for library in $libraries; do # that of Apple's compiler is libc++: apt-get inst
   for file in cpp/*/*.cpp; do
     # shellcheck disable=SC2086
     "$CLANG" -stdlib=$library -std=c++20 -pedantic-errors -Wall -Wextra -Werror -Wno-unknown-pragmas \
-      -DBITGROVE_SCALAR -iquote cpp -iquote src/bitgrove/kernels/shared $headers -fsyntax-only "$file" ||
+      -DBITGROVE_SCALAR -iquote cpp -iquote src/bitgrove/kernels/shared -iquote src/bitgrove/kernels/growth $headers -fsyntax-only "$file" ||
       failed=1
   done
   echo "clang with $library reads $(ls cpp/*/*.cpp | wc -l) files as strict C++20"

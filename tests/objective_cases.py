@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bitgrove as bg
-from bitgrove.backends.base import Gradients, make_targets
+from bitgrove.backends.base import make_targets
 from bitgrove.backends.reference import ReferenceBackend
+from bitgrove.backends.told import Gradients
 from bitgrove.data.row_ids import one_run
 from bitgrove.errors import DataError
 from bitgrove.objectives import OBJECTIVES, Objective, Regression

@@ -127,6 +127,6 @@ def leaf_sums(
 ) -> NDArray[np.int64]:
     """(n_leaves, 2): what the leaves' rows (begins, ends) add up to."""
     work.set_leaves(*leaves)
-    found = work.leaf_sums(*gradients, units)
+    found = work.leaf_sums(*gradients, units).read()
     assert found.dtype == GRADIENT_SUMS
     return found.view(np.int64).reshape(-1, 2)

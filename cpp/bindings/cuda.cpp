@@ -10,6 +10,7 @@
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "cuda/ahead.h"
 #include "cuda/cuda_leaves.h"
 #include "cuda/cuda_tree.h"
 #include "cuda/ring.h"
@@ -122,13 +123,6 @@ std::span<const int64_t> items(const Vector<const int64_t>& array) {
   return {array.data(), array.size()};
 }
 
-RecordArray leaf_sums(CudaLeaves& leaves, DeviceAddress grad, DeviceAddress hess, double grad_unit,
-                      double hess_unit) {
-  const std::span<const int64_t> sums =
-      without_gil([&] { return leaves.sum(grad, hess, grad_unit, hess_unit); });
-  return new_records(sums.data(), sums.size() / 2, sizeof(GradientSums), dtype_of<GradientSums>());
-}
-
 void build(CudaTree& tree, const Records<Build>& builds) {
   without_gil([&] { tree.build(builds.items); });
 }
@@ -154,11 +148,19 @@ RecordArray divide(CudaTree& tree, const Records<Division>& divisions) {
   return to_records(without_gil([&] { return tree.divide(divisions.items); }));
 }
 
+// Where the device can keep the books of the tree itself.
+void begin(CudaTree& tree, const Frontier& frontier, double alpha) {
+  tree.has_begun = tree.ahead && tree.ahead->takes(tree, frontier);
+  if (tree.has_begun) tree.ahead->begin(tree, frontier, alpha);
+}
+
 void grow(CudaTree& tree, Frontier& frontier, double alpha,
           const Vector<const int64_t>& missing_bin) {
   require(static_cast<int64_t>(missing_bin.shape(0)) == tree.matrix.n_features,
           "missing bins differ in length");
   nb::gil_scoped_release release;
+  if (tree.has_begun) tree.ahead->follow(tree, frontier);
+  tree.has_begun = false;
   grow_rounds(tree, frontier, alpha, missing_bin.data());
 }
 
@@ -267,7 +269,7 @@ void bind_leaves(nb::module_& m) {
           [](CudaLeaves& leaves, DeviceAddress rows, const Vector<const int64_t>& begins,
              const Vector<const int64_t>& ends) { leaves.mark(rows, items(begins), items(ends)); },
           "rows"_a, "begins"_a, "ends"_a)
-      .def("sum", &leaf_sums, "grad"_a, "hess"_a, "grad_unit"_a, "hess_unit"_a)
+      .def("sum", &CudaLeaves::sum, "grad"_a, "hess"_a, "grad_unit"_a, "hess_unit"_a)
       .def(
           "add",
           [](const CudaLeaves& leaves, DeviceAddress scores, const Vector<const double>& values) {
@@ -324,6 +326,24 @@ void init_cuda(nb::module_& m) {
   bind_leaves(m);
   m.def("plan_blocks", &plan_blocks_for_python, "builds"_a, "half_bits"_a, "n_tiles"_a,
         "n_processors"_a, "How a GPU divides builds into blocks of rows.");
+  m.def(
+      "ahead_room",
+      [](int64_t num_leaves) {
+        const AheadRoom room = ahead_room(num_leaves);
+        return std::pair(room.device_bytes, room.host_bytes);
+      },
+      "num_leaves"_a, "Bytes on the device, and pinned on the host, of an AheadGrowth.");
+  nb::class_<AheadGrowth>(m, "AheadGrowth", "Grows trees on a GPU without waiting for the host.")
+      .def(
+          "__init__",
+          [](AheadGrowth* self, const std::vector<Kernel>& kernels, int64_t num_leaves,
+             DeviceAddress device, uint64_t host, DeviceAddress missing_bin, bool overlaps) {
+            require(kernels.size() == 3, "growing ahead has three kernels");
+            require(num_leaves >= 2 && num_leaves <= MOST_AHEAD_LEAVES, "too many leaves");
+            new (self) AheadGrowth({kernels[0], kernels[1], kernels[2]}, num_leaves, device, host,
+                                   missing_bin, overlaps);
+          },
+          "kernels"_a, "num_leaves"_a, "device"_a, "host"_a, "missing_bin"_a, "overlaps"_a);
   nb::class_<CudaTree> tree(m, "CudaTree", "One tree on a GPU: the verbs on its arrays.");
   tree.def(nb::init<>())
       .def("copy", [](const CudaTree& self) { return self; })
@@ -339,7 +359,11 @@ void init_cuda(nb::module_& m) {
       .def("find", &find, "nodes"_a, "features"_a, "allowed"_a = nb::none())
       .def("search", &search, "plan"_a)
       .def("divide", &divide, "divisions"_a)
-      .def("grow", &grow, "frontier"_a, "alpha"_a, "missing_bin"_a);
+      .def("begin", &begin, "frontier"_a, "alpha"_a)
+      .def("grow", &grow, "frontier"_a, "alpha"_a, "missing_bin"_a)
+      .def(
+          "use_ahead", [](CudaTree& self, AheadGrowth& ahead) { self.ahead = &ahead; }, "ahead"_a,
+          nb::keep_alive<1, 2>());
   bind_fields<CudaTree, DeviceAddress>(tree, {{"pool", &CudaTree::pool},
                                               {"packed_rows", &CudaTree::packed_rows},
                                               {"rows", &CudaTree::rows},

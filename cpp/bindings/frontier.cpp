@@ -92,6 +92,17 @@ nb::object sets_of(const std::vector<GrownSplit>& splits, const std::vector<BinS
   return nb::cast(to_numpy(std::move(words), {sets.size(), 4}));
 }
 
+// Where the rows of each leaf begin and end.
+nb::tuple leaves(const Frontier& frontier) {
+  std::vector<int64_t> begins, ends;
+  for (int id : leaf_nodes(frontier)) {
+    const FrontierNode& leaf = frontier.nodes()[id];
+    begins.push_back(leaf.begin);
+    ends.push_back(leaf.begin + leaf.local.both());
+  }
+  return nb::make_tuple(to_records(begins), to_records(ends));
+}
+
 // The fields of a GrownTree (backends/base.py), by name.
 nb::dict finish(const Frontier& frontier, const Vector<const double>& edge_values,
                 const Vector<const int64_t>& edge_offset, const Vector<const uint8_t>& has_missing,
@@ -107,16 +118,11 @@ nb::dict finish(const Frontier& frontier, const Vector<const double>& edge_value
   fields["splits"] = to_records(splits);
   fields["left_bins"] = sets_of(splits, left_bins);
   fields["leaf_rows"] = to_records(leaves.rows);
-  fields["leaf_begin"] = to_records(leaves.begin);
-  fields["leaf_end"] = to_records(leaves.end);
   fields["leaf_sums"] = to_records(leaves.sums);
   if (frontier.node_rules()) {
     fields["leaf_lower"] = to_records(leaves.lower);
     fields["leaf_upper"] = to_records(leaves.upper);
   }
-  fields["n_rows"] = frontier.nodes()[0].all.both();
-  fields["n_rounds"] = frontier.n_rounds();
-  fields["widths_used"] = frontier.widths_used();
   return fields;
 }
 
@@ -170,6 +176,7 @@ void init_frontier(nb::module_& m) {
            "Tells it the RowCounts gone left of each node of the batch.")
       .def("next_search", &next_search, "The next SearchPlan; None when every child is known.")
       .def("record", &record, "found"_a, "Tells it the SplitInfos of the searched nodes.")
+      .def("leaves", &leaves, "Where this rank's rows of each leaf begin and end.")
       .def("finish", &finish, "edge_values"_a, "edge_offset"_a, "has_missing"_a, "hess_scale"_a,
            "The fields of the grown tree, by name.")
       .def_prop_ro("n_rounds", &Frontier::n_rounds)

@@ -49,14 +49,13 @@ void CudaLeaves::mark(DeviceAddress rows, std::span<const int64_t> begins,
   stream.launch(kernels.mark, parts_, rows, writer.finish(), begins_at, ends_at, leaf_of);
 }
 
-std::span<const int64_t> CudaLeaves::sum(DeviceAddress grad, DeviceAddress hess, double grad_unit,
-                                         double hess_unit) const {
+void CudaLeaves::sum(DeviceAddress grad, DeviceAddress hess, double grad_unit,
+                     double hess_unit) const {
   const int64_t n_blocks =
       std::clamp<int64_t>(blocks_of(n_rows, SUMMED_ROWS), 1, SUM_BLOCKS * n_processors);
   answer->expect(2 * n_leaves_, n_blocks);
   stream.launch(kernels.sums, {n_blocks}, leaf_of, n_rows, n_leaves_, grad, hess, grad_unit,
                 hess_unit, answer->place);
-  return answer->read();
 }
 
 void CudaLeaves::add(DeviceAddress scores, std::span<const double> values) const {

@@ -29,8 +29,7 @@ class CudaLeaves {
   // Leaf i has the rows [begins[i], ends[i]) of the list.
   void mark(DeviceAddress rows, std::span<const int64_t> begins, std::span<const int64_t> ends);
   // Of each leaf the fixed-point sums of gradients and hessians (0: the count) times their units.
-  std::span<const int64_t> sum(DeviceAddress grad, DeviceAddress hess, double grad_unit,
-                               double hess_unit) const;
+  void sum(DeviceAddress grad, DeviceAddress hess, double grad_unit, double hess_unit) const;
   void add(DeviceAddress scores, std::span<const double> values) const;
   // For kernels over lists of rows: every leaf is cut into as many parts.
   Grid parts() const { return parts_; }

@@ -6,33 +6,14 @@
 
 #include "common/plan_checks.h"
 #include "cuda/plan_writer.h"
-#include "tiles.h"
 #include "tree/splits.h"
 
 namespace bitgrove {
 namespace {
 
-// Bins of a slot that one block clears or subtracts.
+// Bins of a slot that one block subtracts.
 constexpr int64_t SLOT_PART = 2048;
-// Bins of a slot that the few blocks of a division clear on the way; more take a launch of their
-// own.
-constexpr int64_t MOST_CLEARED = 16384;
-// Rows of a histogram block: enough that adding costs more than flushing, few enough to fill the
-// GPU. Three words hold 4096; below 2048, one word is not worth its many flushes.
-constexpr int64_t LEAST_ROWS = 1024, MOST_ROWS = 8192, MOST_SPLIT_ROWS = 4096,
-                  LEAST_NARROW_ROWS = 2048;
-constexpr int64_t BLOCKS_PER_PROCESSOR = 8;
 constexpr int64_t UNKNOWN = -1;
-
-int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
-
-// Blocks of the search of each node. To end one takes time: where there are warps enough without a
-// warp for each feature, a warp looks at several.
-constexpr int64_t MANY_WARPS = 32768;
-int64_t search_blocks(int64_t n_features, int64_t n_nodes) {
-  return std::min(blocks_of(n_features, FEATURES_PER_BLOCK),
-                  blocks_of(MANY_WARPS / FEATURES_PER_BLOCK, std::max<int64_t>(n_nodes, 1)));
-}
 
 template <class T>
 T* host_pointer(uint64_t address) {
@@ -54,9 +35,7 @@ BlockPlan plan_blocks(std::span<const Build> builds, int half_bits, int64_t n_ti
         narrow && step.local_width <= 16 && step.block_rows >= std::min(size, LEAST_NARROW_ROWS);
   }
   plan.words = half_bits == 32 ? 3 : narrow ? 1 : 2;
-  const int64_t wanted = n_rows * n_tiles / (BLOCKS_PER_PROCESSOR * n_processors);
-  int64_t limit = std::clamp(wanted, LEAST_ROWS, MOST_ROWS);
-  if (plan.words == 3) limit = std::min(limit, MOST_SPLIT_ROWS);
+  const int64_t limit = build_block_rows(n_rows, n_tiles, n_processors, plan.words);
   for (Build& step : plan.builds) {
     step.block_rows = plan.words == 1 ? std::min(limit, step.block_rows) : limit;
     const int64_t n_blocks = blocks_of(step.end - step.begin, step.block_rows);
@@ -79,21 +58,22 @@ std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
   }
   cleared_.clear();
   if (first_block.back() > 0) {
-    // A child of fewer rows has one block, which needs no zeros.
-    for (size_t i = 0; slot_size() <= MOST_CLEARED && i < expected_.size(); ++i)
-      if (divisions[i].end - divisions[i].begin > 2 * LEAST_ROWS) cleared_.push_back(expected_[i]);
+    for (size_t i = 0; i < expected_.size(); ++i)
+      if (may_need_clearing(divisions[i], slot_size())) cleared_.push_back(expected_[i]);
     expected_.clear();
+    RoundSizes sizes{};
+    sizes.n_divided = n_nodes;
+    sizes.division_blocks = first_block.back();
+    sizes.n_cleared = static_cast<int64_t>(cleared_.size());
     PlanWriter writer(stream, buffers.plan_room);
-    const int64_t divisions_at = writer.add(divisions), first_block_at = writer.add(first_block),
-                  cleared_at = writer.add(cleared_),
-                  n_cleared = static_cast<int64_t>(cleared_.size());
+    PlanPlaces at;
+    at.sizes = writer.add(std::span<const RoundSizes>(&sizes, 1));
+    at.divisions = writer.add(divisions);
+    at.first_division = writer.add(first_block);
+    at.cleared = writer.add(cleared_);
     const Plan& plan = writer.finish();
-    const Grid grid{first_block.back()};
-    stream.launch(kernels.divide, grid, rows, buffers.rows, matrix.bins, matrix.n_features, plan,
-                  divisions_at, first_block_at, n_nodes, buffers.counts, buffers.progress,
-                  buffers.host_left);
-    stream.launch(kernels.place, grid, rows, buffers.rows, plan, divisions_at, first_block_at,
-                  n_nodes, buffers.counts, pool, slot_size(), cleared_at, n_cleared);
+    launch_divide(stream, plan, at, first_block.back(), buffers.host_left);
+    launch_place(stream, kernels.place, plan, at, first_block.back());
   }
   std::vector<RowCounts> found;
   for (int64_t i = 0; i < n_nodes; ++i) {
@@ -113,39 +93,36 @@ bool CudaTree::is_clear(const BlockPlan& blocks) const {
   return true;
 }
 
-void CudaTree::launch_builds(const BlockPlan& blocks, const Plan& plan, int64_t builds_at,
-                             int64_t first_block_at) {
-  const int64_t n_nodes = static_cast<int64_t>(blocks.builds.size()),
-                n_blocks = blocks.first_block.back();
-  if (!is_clear(blocks)) {
-    const int64_t parts = blocks_of(slot_size(), SLOT_PART);
-    stream.launch(kernels.clear, {n_nodes * parts}, pool, slot_size(), plan, builds_at,
-                  first_block_at, parts);
-  }
-  cleared_.clear();  // they are written to now
-  if (n_blocks == 0) return;
-  const Kernel& kernel = blocks.words == 1 ? kernels.build_narrow : kernels.build;
-  const int64_t is_wide = wide;
-  stream.launch(kernel, {n_blocks, TileView::n_tiles(static_cast<int>(matrix.n_features))}, pool,
-                matrix.n_bins, is_wide, matrix.bins, matrix.n_features, matrix.bin_offset, rows,
-                packed_rows, plan, builds_at, first_block_at, n_nodes);
-}
-
 BlockPlan CudaTree::blocks_for(std::span<const Build> builds) const {
   for (const Build& step : builds) {
     check_build(step, n_listed);
     check_slot(step.slot, n_slots);
   }
-  return plan_blocks(builds, half_bits, TileView::n_tiles(static_cast<int>(matrix.n_features)),
-                     n_processors);
+  return plan_blocks(builds, half_bits, n_tiles(), n_processors);
+}
+
+void CudaTree::write_builds(PlanWriter& writer, const BlockPlan& blocks, RoundSizes& sizes,
+                            PlanPlaces& at) const {
+  sizes.n_built = static_cast<int64_t>(blocks.builds.size());
+  sizes.build_blocks = blocks.first_block.back();
+  at.builds = writer.add(blocks.builds);
+  at.first_build = writer.add(blocks.first_block);
+}
+
+void CudaTree::start_builds(const Plan& plan, const PlanPlaces& at, const BlockPlan& blocks) {
+  if (!is_clear(blocks)) launch_clearing(stream, plan, at);
+  cleared_.clear();  // they are written to now
+  launch_builds(stream, plan, at, blocks.first_block.back(), blocks.words == 1);
 }
 
 void CudaTree::build(std::span<const Build> builds) {
   const BlockPlan blocks = blocks_for(builds);
   PlanWriter writer(stream, buffers.plan_room);
-  const int64_t builds_at = writer.add(blocks.builds),
-                first_block_at = writer.add(blocks.first_block);
-  launch_builds(blocks, writer.finish(), builds_at, first_block_at);
+  RoundSizes sizes{};
+  PlanPlaces at;
+  write_builds(writer, blocks, sizes, at);
+  at.sizes = writer.add(std::span<const RoundSizes>(&sizes, 1));
+  start_builds(writer.finish(), at, blocks);
   stream.wait();
 }
 
@@ -168,33 +145,27 @@ void CudaTree::subtract(std::span<const Subtraction> subtractions, int64_t first
   stream.wait();
 }
 
-CudaTree::Searched CudaTree::write_nodes(PlanWriter& writer, std::span<const SearchNode> nodes,
-                                         std::span<const uint8_t> allowed_rows) const {
-  const int64_t n_nodes = static_cast<int64_t>(nodes.size()), nodes_at = writer.add(nodes);
-  if (allowed_rows.empty()) return {n_nodes, nodes_at, 0, 0};
+void CudaTree::write_nodes(PlanWriter& writer, std::span<const SearchNode> nodes,
+                           std::span<const uint8_t> allowed_rows, int64_t n_features,
+                           RoundSizes& sizes, PlanPlaces& at) const {
+  sizes.n_searched = static_cast<int64_t>(nodes.size());
+  sizes.search_blocks = search_blocks(n_features, sizes.n_searched);
+  sizes.host_waits = 1;
+  at.nodes = writer.add(nodes);
+  if (allowed_rows.empty()) return;
   check_allowed(allowed_rows, nodes.size(), matrix.n_features);
-  return {n_nodes, nodes_at, writer.add(allowed_rows), matrix.n_features};
+  at.allowed = writer.add(allowed_rows);
+  at.allowed_stride = matrix.n_features;
 }
 
-void CudaTree::launch_search(const Plan& plan, const Searched& searched, int64_t first,
-                             int64_t last) {
-  if (searched.n_nodes > buffers.n_nodes)
+void CudaTree::start_search(const Plan& plan, const PlanPlaces& at, const RoundSizes& sizes,
+                            int64_t first, int64_t last) const {
+  if (sizes.n_searched > buffers.n_nodes)
     throw std::length_error("more nodes than the buffers have room for");
   auto* splits = host_pointer<SplitInfo>(buffers.host_splits);
-  for (int64_t i = 0; i < searched.n_nodes; ++i) splits[i].ready = 0;
-  const int64_t n_blocks = search_blocks(last - first, searched.n_nodes);
-  const auto launch = [&](const auto&... more) {
-    stream.launch(kernels.find, {searched.n_nodes * n_blocks}, pool, slot_size(), plan,
-                  searched.nodes_at, matrix.bin_offset, matrix.has_missing, allowed,
-                  searched.allowed_stride, searched.allowed_at, matrix.kinds, first, last,
-                  rules.grad_scale, rules.hess_scale, rules.reg_lambda, rules.reg_alpha,
-                  rules.min_gain, rules.cat_smooth, rules.cat_l2, rules.min_data_per_group,
-                  rules.max_cat_threshold, rules.max_cat_to_onehot, n_blocks, buffers.found,
-                  buffers.n_done, buffers.host_splits, more...);
-  };
-  if (split_rules.direction == 0) return launch();
-  launch(split_rules.direction, split_rules.contribution, split_rules.path_smooth,
-         split_rules.extra_trees);
+  for (int64_t i = 0; i < sizes.n_searched; ++i) splits[i].ready = 0;
+  launch_search(stream, plan, at, sizes.n_searched * sizes.search_blocks, {first, last},
+                buffers.host_splits);
 }
 
 std::vector<SplitInfo> CudaTree::found_splits(int64_t n_nodes) const {
@@ -208,16 +179,19 @@ std::vector<SplitInfo> CudaTree::found_splits(int64_t n_nodes) const {
 
 std::vector<SplitInfo> CudaTree::find(std::span<const SearchNode> nodes, int64_t first,
                                       int64_t last, std::span<const uint8_t> allowed_rows) {
-  const auto n_nodes = static_cast<int64_t>(nodes.size());
   check_features(first, last, matrix.n_features);
   for (const SearchNode& node : nodes) check_slot(node.slot, n_slots);
-  if (first == last) return std::vector<SplitInfo>(n_nodes, NO_SPLIT);  // more ranks than features
+  if (first == last)
+    return std::vector<SplitInfo>(nodes.size(), NO_SPLIT);  // more ranks than features
   std::vector<SearchNode> complete(nodes.begin(), nodes.end());
   for (SearchNode& node : complete) node.sibling = -1;  // was taken away already
   PlanWriter writer(stream, buffers.plan_room);
-  const Searched searched = write_nodes(writer, complete, allowed_rows);
-  launch_search(writer.finish(), searched, first, last);
-  return found_splits(n_nodes);
+  RoundSizes sizes{};
+  PlanPlaces at;
+  write_nodes(writer, complete, allowed_rows, last - first, sizes, at);
+  at.sizes = writer.add(std::span<const RoundSizes>(&sizes, 1));
+  start_search(writer.finish(), at, sizes, first, last);
+  return found_splits(sizes.n_searched);
 }
 
 std::vector<SplitInfo> CudaTree::search(const SearchPlan& plan) {
@@ -225,13 +199,15 @@ std::vector<SplitInfo> CudaTree::search(const SearchPlan& plan) {
     require(step.out_slot == step.parent_slot, "a GPU subtracts in place");
   const BlockPlan blocks = blocks_for(plan.builds);
   PlanWriter writer(stream, buffers.plan_room);
-  const int64_t builds_at = writer.add(blocks.builds),
-                first_block_at = writer.add(blocks.first_block);
-  const Searched searched = write_nodes(writer, plan.nodes, plan.allowed);
+  RoundSizes sizes{};
+  PlanPlaces at;
+  write_builds(writer, blocks, sizes, at);
+  write_nodes(writer, plan.nodes, plan.allowed, matrix.n_features, sizes, at);
+  at.sizes = writer.add(std::span<const RoundSizes>(&sizes, 1));
   const Plan& written = writer.finish();
-  launch_builds(blocks, written, builds_at, first_block_at);
-  launch_search(written, searched, 0, matrix.n_features);
-  return found_splits(searched.n_nodes);
+  start_builds(written, at, blocks);
+  start_search(written, at, sizes, 0, matrix.n_features);
+  return found_splits(sizes.n_searched);
 }
 
 }  // namespace bitgrove

@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "blocking.h"
 #include "cuda/plan_writer.h"
 #include "gain.h"
 #include "growth/frontier.h"
+#include "tiles.h"
 
 namespace bitgrove {
 
@@ -43,6 +45,13 @@ struct TreeBuffers {
   PlanRoom plan_room;
 };
 
+// Where in a plan its records are. allowed: a row of features for each node, stride bytes apart;
+// stride 0: there are none, all nodes look at those of the tree.
+struct PlanPlaces {
+  int64_t sizes = 0, divisions = 0, first_division = 0, cleared = 0;
+  int64_t builds = 0, first_build = 0, nodes = 0, allowed = 0, allowed_stride = 0;
+};
+
 // Builds divided into blocks of rows; node i has the blocks [first_block[i], first_block[i + 1]).
 struct BlockPlan {
   std::vector<Build> builds;  // with this device's rows per block
@@ -54,6 +63,8 @@ struct BlockPlan {
 // promise for 16 bits; two and three words hold any rows of the packed widths they are used for.
 BlockPlan plan_blocks(std::span<const Build> builds, int half_bits, int64_t n_tiles,
                       int n_processors);
+
+class AheadGrowth;
 
 class CudaTree {
  public:
@@ -67,7 +78,9 @@ class CudaTree {
   bool wide = false;                  // 64 + 64 bits per bin of the pool
   int n_processors = 1;
   GainRules rules{};
-  DeviceRules split_rules;  // kernels.find must be the one for them
+  DeviceRules split_rules;       // kernels.find must be the one for them
+  AheadGrowth* ahead = nullptr;  // of the pool; without one, the host plans every round
+  bool has_begun = false;        // and ahead must be followed
 
   // Free slots that the builds after the next division will probably add to.
   void expect_builds(std::vector<int> slots) { expected_ = std::move(slots); }
@@ -82,22 +95,88 @@ class CudaTree {
   // A whole plan of the frontier; the kernel that finds splits subtracts while it loads the bins.
   std::vector<SplitInfo> search(const SearchPlan& plan);
 
- private:
   int64_t slot_size() const { return matrix.n_bins * (wide ? 2 : 1); }
+  int64_t n_tiles() const { return TileView::n_tiles(static_cast<int>(matrix.n_features)); }
+
+  // The launches of a round, into a stream or a graph; `blocks` at least as many as its plan says.
+  // left, result: where rows gone left and splits are written, in the host's memory or the
+  // device's.
+  template <class To>
+  void launch_divide(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                     uint64_t left) const;
+  // more: what a kernel takes that also does something else.
+  template <class To, class... More>
+  void launch_place(To& to, const Kernel& kernel, const Plan& plan, const PlanPlaces& at,
+                    int64_t blocks, const More&... more) const;
+  template <class To>
+  void launch_clearing(To& to, const Plan& plan, const PlanPlaces& at) const;
+  template <class To>
+  void launch_builds(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                     bool narrow) const;
+  template <class To>
+  void launch_search(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                     std::pair<int64_t, int64_t> features, uint64_t result) const;
+
+ private:
   BlockPlan blocks_for(std::span<const Build> builds) const;
   bool is_clear(const BlockPlan& blocks) const;
-  void launch_builds(const BlockPlan& blocks, const Plan& plan, int64_t builds_at,
-                     int64_t first_block_at);
-  // Where in a plan the nodes are, and their rows of allowed features if they have such.
-  struct Searched {
-    int64_t n_nodes, nodes_at, allowed_at, allowed_stride;
-  };
-  Searched write_nodes(PlanWriter& writer, std::span<const SearchNode> nodes,
-                       std::span<const uint8_t> allowed_rows) const;
-  void launch_search(const Plan& plan, const Searched& searched, int64_t first, int64_t last);
+  void write_builds(PlanWriter& writer, const BlockPlan& blocks, RoundSizes& sizes,
+                    PlanPlaces& at) const;
+  void write_nodes(PlanWriter& writer, std::span<const SearchNode> nodes,
+                   std::span<const uint8_t> allowed_rows, int64_t n_features, RoundSizes& sizes,
+                   PlanPlaces& at) const;
+  void start_builds(const Plan& plan, const PlanPlaces& at, const BlockPlan& blocks);
+  void start_search(const Plan& plan, const PlanPlaces& at, const RoundSizes& sizes, int64_t first,
+                    int64_t last) const;
   std::vector<SplitInfo> found_splits(int64_t n_nodes) const;
 
   std::vector<int> expected_, cleared_;  // slots: before a division, and by it
 };
+
+template <class To>
+void CudaTree::launch_divide(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                             uint64_t left) const {
+  to.launch(kernels.divide, {blocks}, rows, buffers.rows, matrix.bins, matrix.n_features, plan,
+            at.sizes, at.divisions, at.first_division, buffers.counts, buffers.progress, left);
+}
+
+template <class To, class... More>
+void CudaTree::launch_place(To& to, const Kernel& kernel, const Plan& plan, const PlanPlaces& at,
+                            int64_t blocks, const More&... more) const {
+  to.launch(kernel, {blocks}, rows, buffers.rows, plan, at.sizes, at.divisions, at.first_division,
+            buffers.counts, pool, slot_size(), at.cleared, more...);
+}
+
+template <class To>
+void CudaTree::launch_clearing(To& to, const Plan& plan, const PlanPlaces& at) const {
+  constexpr int64_t PER_PROCESSOR = 8;
+  to.launch(kernels.clear, {PER_PROCESSOR * n_processors}, pool, slot_size(), plan, at.sizes,
+            at.builds, at.first_build);
+}
+
+template <class To>
+void CudaTree::launch_builds(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                             bool narrow) const {
+  const int64_t is_wide = wide;
+  to.launch(narrow ? kernels.build_narrow : kernels.build, {blocks, n_tiles()}, pool, matrix.n_bins,
+            is_wide, matrix.bins, matrix.n_features, matrix.bin_offset, rows, packed_rows, plan,
+            at.sizes, at.builds, at.first_build);
+}
+
+template <class To>
+void CudaTree::launch_search(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                             std::pair<int64_t, int64_t> features, uint64_t result) const {
+  const auto launch = [&](const auto&... more) {
+    to.launch(kernels.find, {blocks}, pool, slot_size(), plan, at.sizes, at.nodes,
+              matrix.bin_offset, matrix.has_missing, allowed, at.allowed_stride, at.allowed,
+              matrix.kinds, features.first, features.second, rules.grad_scale, rules.hess_scale,
+              rules.reg_lambda, rules.reg_alpha, rules.min_gain, rules.cat_smooth, rules.cat_l2,
+              rules.min_data_per_group, rules.max_cat_threshold, rules.max_cat_to_onehot,
+              buffers.found, buffers.n_done, result, more...);
+  };
+  if (split_rules.direction == 0) return launch();
+  launch(split_rules.direction, split_rules.contribution, split_rules.path_smooth,
+         split_rules.extra_trees);
+}
 
 }  // namespace bitgrove

@@ -9,11 +9,28 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/graph.h"
 
 namespace bitgrove {
 namespace {
 
 constexpr int NOT_READY = 600;
+
+// CUDA_KERNEL_NODE_PARAMS_v2
+struct KernelNode {
+  void* function;
+  unsigned grid[3], block[3], shared_bytes;
+  void **arguments, **extra;
+  void *kernel, *context;
+};
+
+// CUgraphEdgeData: the later kernel may be launched while the earlier one runs.
+struct Edge {
+  unsigned char from_port = 1, to_port = 0, type = 1, reserved[5] = {};
+};
 
 // Types as in cuda.h: CUresult is an int, handles are pointers, a CUdeviceptr is 64 bits.
 struct Driver {
@@ -25,6 +42,14 @@ struct Driver {
   int (*synchronize)(void*);
   int (*query)(void*);
   int (*error_name)(int, const char**);
+  int (*new_graph)(void**, unsigned);
+  int (*add_kernel)(void**, void*, void* const*, size_t, const KernelNode*);
+  int (*add_edge)(void*, void* const*, void* const*, const Edge*, size_t);
+  int (*instantiate)(void**, void*, unsigned long long);
+  int (*set_kernel)(void*, void*, const KernelNode*);
+  int (*run)(void*, void*);
+  int (*drop_instance)(void*);
+  int (*drop_graph)(void*);
 };
 
 #if defined(_WIN32)
@@ -57,6 +82,14 @@ Driver load_driver() {
   find(library, "cuStreamSynchronize", driver.synchronize);
   find(library, "cuStreamQuery", driver.query);
   find(library, "cuGetErrorName", driver.error_name);
+  find(library, "cuGraphCreate", driver.new_graph);
+  find(library, "cuGraphAddKernelNode_v2", driver.add_kernel);
+  find(library, "cuGraphAddDependencies_v2", driver.add_edge);
+  find(library, "cuGraphInstantiateWithFlags", driver.instantiate);
+  find(library, "cuGraphExecKernelNodeSetParams_v2", driver.set_kernel);
+  find(library, "cuGraphLaunch", driver.run);
+  find(library, "cuGraphExecDestroy", driver.drop_instance);
+  find(library, "cuGraphDestroy", driver.drop_graph);
   return driver;
 }
 
@@ -75,7 +108,78 @@ void check(int status, const char* what) {
 
 void* pointer(uint64_t handle) { return reinterpret_cast<void*>(handle); }
 
+KernelNode node_of(const Graph::Step& step, std::vector<void*>& addresses) {
+  for (size_t start : step.starts)
+    addresses.push_back(const_cast<std::byte*>(step.bytes.data() + start));
+  const Kernel& kernel = step.kernel;
+  return {pointer(kernel.handle),
+          {static_cast<unsigned>(step.grid.x), static_cast<unsigned>(step.grid.y), 1},
+          {kernel.threads, 1, 1},
+          kernel.shared_bytes,
+          addresses.data(),
+          nullptr,
+          nullptr,
+          nullptr};
+}
+
 }  // namespace
+
+void Graph::add(Step step) {
+  if (at_ == steps_.size()) {
+    steps_.push_back(std::move(step));
+    is_same_ = false;
+  } else if (steps_[at_] != step) {
+    const bool has_moved = steps_[at_].kernel.handle != step.kernel.handle;
+    steps_[at_] = std::move(step);
+    if (instance_ == 0 || has_moved)
+      is_same_ = false;
+    else
+      set_step(at_);
+  }
+  ++at_;
+}
+
+void Graph::set_step(size_t at) const {
+  std::vector<void*> addresses;
+  const KernelNode node = node_of(steps_[at], addresses);
+  check(driver().set_kernel(pointer(instance_), pointer(nodes_[at]), &node), "a graph's kernel");
+}
+
+void Graph::finish() {
+  if (is_same_ && at_ == steps_.size()) return;
+  steps_.resize(at_);
+  drop();
+  void *graph = nullptr, *instance = nullptr;
+  check(driver().new_graph(&graph, 0), "a graph");
+  graph_ = reinterpret_cast<uint64_t>(graph);
+  for (const Step& step : steps_) {
+    std::vector<void*> addresses;
+    const KernelNode node = node_of(step, addresses);
+    void* added = nullptr;
+    check(driver().add_kernel(&added, graph, nullptr, 0, &node), "a graph's kernel");
+    if (!nodes_.empty()) {
+      void* const before = pointer(nodes_.back());
+      const Edge edge;
+      check(driver().add_edge(graph, &before, &added, overlaps_ ? &edge : nullptr, 1),
+            "a graph's edge");
+    }
+    nodes_.push_back(reinterpret_cast<uint64_t>(added));
+  }
+  check(driver().instantiate(&instance, graph, 0), "a graph");
+  instance_ = reinterpret_cast<uint64_t>(instance);
+  is_same_ = true;
+}
+
+void Graph::drop() {
+  if (instance_ != 0) driver().drop_instance(pointer(instance_));
+  if (graph_ != 0) driver().drop_graph(pointer(graph_));
+  instance_ = graph_ = 0;
+  nodes_.clear();
+}
+
+void Stream::run(uint64_t graph) const {
+  check(driver().run(pointer(graph), pointer(handle_)), "a graph");
+}
 
 void Stream::launch_raw(const Kernel& kernel, Grid grid, void** arguments) const {
   if (grid.x == 0 || grid.y == 0)

@@ -17,10 +17,14 @@ using DeviceAddress = uint64_t;
 struct Kernel {
   uint64_t handle = 0;
   unsigned threads = 0, shared_bytes = 0;
+
+  bool operator==(const Kernel&) const = default;
 };
 
 struct Grid {
   int64_t x, y = 1;
+
+  bool operator==(const Grid&) const = default;
 };
 
 class Stream {
@@ -37,6 +41,7 @@ class Stream {
   void launch_raw(const Kernel& kernel, Grid grid, void** arguments) const;
   void upload(DeviceAddress to, const void* from, size_t n_bytes) const;
   void download(void* to, DeviceAddress from, size_t n_bytes) const;
+  void run(uint64_t graph) const;  // an instance of one
   void fill(DeviceAddress to, uint8_t byte, size_t n_bytes) const;
   void wait() const;
   // True while work is under way; throws if it failed.

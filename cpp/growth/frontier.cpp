@@ -3,8 +3,8 @@
 #include "growth/frontier.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
+#include <stdexcept>
 
 #include "sampling.h"
 
@@ -37,12 +37,6 @@ std::pair<int, int64_t> WidthLimits::local(int64_t n_rows, int total_width) cons
                                             usual_rows[i] < std::min(n_rows, least_block_rows)))
     ++i;
   return {LOCAL_WIDTHS[i], std::max<int64_t>(1, std::min(local_rows[i], block_rows))};
-}
-
-double GrowthRules::least_hess(int64_t n_rows, int64_t hess) const {
-  const double by_samples = (min_child_samples - 0.5) * static_cast<double>(hess) /
-                            static_cast<double>(std::max<int64_t>(n_rows, 1));
-  return std::max(std::ceil(std::max(by_samples, min_child_hess)), 1.0);
 }
 
 Frontier::Frontier(int n_slots, bool one_width, GrowthRules rules, WidthLimits widths, uint64_t key,
@@ -175,9 +169,7 @@ std::vector<int> Frontier::next_slots() const {
 }
 
 bool Frontier::searchable(const FrontierNode& node) const {
-  const bool too_deep = rules_.max_depth > 0 && node.depth >= rules_.max_depth;
-  return !too_deep &&
-         static_cast<double>(node.hess) >= 2.0 * rules_.least_hess(node.all.both(), node.hess);
+  return rules_.may_split(node.depth, node.all.both(), node.hess);
 }
 
 // Where all leaves but one are given out, the node of the least gain on its way comes last, and no
@@ -189,21 +181,27 @@ int Frontier::find_last_split() const {
   return n > 1 && known_[n - 2].least_gain == known_[n - 1].least_gain ? -1 : known_.back().node;
 }
 
+// The number of the left one.
+int Frontier::add_children(int parent, RowCounts local_left, RowCounts all_left) {
+  const FrontierNode node = nodes_[parent];
+  const SplitInfo& split = node.split;
+  const int left = add_child(node.begin, local_left, all_left, node.depth + 1, split.left_grad,
+                             split.left_hess, child_key(node.key, 0));
+  const int right = add_child(node.begin + local_left.both(), node.local - local_left,
+                              node.all - all_left, node.depth + 1, node.grad - split.left_grad,
+                              node.hess - split.left_hess, child_key(node.key, 1));
+  nodes_[parent].first_child = left;
+  nodes_[left].least_gain = nodes_[right].least_gain = node.least_gain;
+  return left;
+}
+
 void Frontier::divide(const RowCounts* local_left, const RowCounts* all_left) {
   pairs_.clear();
   next_pair_ = 0;
   const int last_split = find_last_split();
   for (size_t i = 0; i < batch_.size(); ++i) {
-    const FrontierNode node = nodes_[batch_[i]];
-    const SplitInfo& split = node.split;
-    const int64_t middle = node.begin + local_left[i].both(), depth = node.depth + 1;
-    const int left = add_child(node.begin, local_left[i], all_left[i], depth, split.left_grad,
-                               split.left_hess, child_key(node.key, 0));
-    const int right =
-        add_child(middle, node.local - local_left[i], node.all - all_left[i], depth,
-                  node.grad - split.left_grad, node.hess - split.left_hess, child_key(node.key, 1));
-    nodes_[batch_[i]].first_child = left;
-    nodes_[left].least_gain = nodes_[right].least_gain = node.least_gain;
+    const int left = add_children(batch_[i], local_left[i], all_left[i]), right = left + 1;
+    const SplitInfo& split = nodes_[batch_[i]].split;
     const auto sums = [&](int id) {
       return NodeSums{nodes_[id].grad, nodes_[id].hess, nodes_[id].all.both()};
     };
@@ -259,6 +257,11 @@ void Frontier::plan_build(int node, SearchPlan& plan) {
   const int64_t n_rows = n.local.active;
   const auto [local_width, block_rows] = widths_.local(n_rows, n.width);
   plan.builds.push_back({n.begin, n.begin + n_rows, block_rows, n.slot, local_width, n.width, 0});
+  count_build(n_rows, n.width);
+}
+
+void Frontier::count_build(int64_t n_rows, int width) {
+  const int local_width = widths_.local(n_rows, width).first;
   ++widths_used_[std::find(std::begin(LOCAL_WIDTHS), std::end(LOCAL_WIDTHS), local_width) -
                  LOCAL_WIDTHS];
 }
@@ -266,11 +269,10 @@ void Frontier::plan_build(int node, SearchPlan& plan) {
 void Frontier::plan_search(int node, int sibling, SearchPlan& plan) {
   const FrontierNode& n = nodes_[node];
   searched_.push_back(node);
-  const auto hess = static_cast<double>(n.hess);
-  plan.nodes.push_back({n.slot, n.width, sibling, 0, static_cast<double>(n.grad), hess,
-                        rules_.least_hess(n.all.both(), n.hess),
-                        hess / static_cast<double>(std::max<int64_t>(n.all.both(), 1)), 0.0, 0.0,
-                        0.0, n.key});
+  plan.nodes.push_back(search_node(rules_, {n.grad, n.hess}, n.all.both(), n.key));
+  plan.nodes.back().slot = n.slot;
+  plan.nodes.back().width = n.width;
+  plan.nodes.back().sibling = sibling;
   if (node_rules_) node_rules_->describe(node, plan.nodes.back(), plan.allowed);
 }
 
@@ -341,17 +343,37 @@ bool Frontier::next_search(SearchPlan& plan) {
 }
 
 void Frontier::record(const SplitInfo* found) {
-  for (size_t i = 0; i < searched_.size(); ++i) {
-    FrontierNode& node = nodes_[searched_[i]];
-    node.split = found[i];
-    node.least_gain = std::min(node.least_gain, found[i].gain);
-    if (found[i].gain > 0.0)
-      known_.push_back({node.least_gain, searched_[i]});
-    else
-      release(searched_[i]);
-  }
+  for (size_t i = 0; i < searched_.size(); ++i) take_in(searched_[i], found[i]);
   for (int node : temporary_) release(node);
   temporary_.clear();
+}
+
+void Frontier::take_in(int id, const SplitInfo& found) {
+  FrontierNode& node = nodes_[id];
+  node.split = found;
+  node.least_gain = std::min(node.least_gain, found.gain);
+  if (found.gain > 0.0)
+    known_.push_back({node.least_gain, id});
+  else
+    release(id);
+}
+
+void Frontier::adopt(std::span<const FoundNode> found) {
+  pairs_.clear();
+  for (size_t i = 0; i < found.size(); ++i) {
+    const int id = n_adopted_++;
+    if (id == 0) {
+      count_build(found[i].n_rows, nodes_[0].width);
+    } else if (id % 2 == 1) {
+      if (found[i].parent < 0 || found[i].parent >= id || i + 1 == found.size())
+        throw std::invalid_argument("nodes without a parent or a sibling");
+      const int64_t left = found[i].n_rows, right = found[i + 1].n_rows;
+      add_children(found[i].parent, {left, 0}, {left, 0});
+      if (found[i].is_searched || found[i + 1].is_searched)
+        count_build(std::min(left, right), nodes_[id].width);
+    }
+    if (found[i].is_searched) take_in(id, found[i].split);
+  }
 }
 
 }  // namespace bitgrove

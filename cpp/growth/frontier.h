@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "growth.h"
 #include "growth/node_rules.h"
 #include "plans.h"
 
@@ -27,14 +29,6 @@ struct WidthLimits {
   int total_width(int64_t n_rows) const;
   // (width, rows per block) of the accumulators that feed a total.
   std::pair<int, int64_t> local(int64_t n_rows, int total_width) const;
-};
-
-struct GrowthRules {
-  int64_t num_leaves, max_depth;
-  double min_child_samples, min_child_hess;
-
-  // The least integer hessian of a child: by weight, and by samples as a share of the hessian.
-  double least_hess(int64_t n_rows, int64_t hess) const;
 };
 
 constexpr SplitInfo NO_SPLIT{-std::numeric_limits<double>::infinity(), 0, 0, -1, 0, 0, 0, {}};
@@ -87,7 +81,13 @@ class Frontier {
   // Fills the next plan of at most n_slots / 2 pairs; false when every child is known.
   bool next_search(SearchPlan& plan);
   void record(const SplitInfo* found);
+  // The next nodes, from the root on, of a tree that a device grows on its own. It may stop
+  // anywhere: what it has no histogram of is built again.
+  void adopt(std::span<const FoundNode> found);
+  void count_rounds(int64_t n_rounds) { n_rounds_ += static_cast<int>(n_rounds); }
 
+  const GrowthRules& rules() const { return rules_; }
+  const WidthLimits& widths() const { return widths_; }
   const std::vector<FrontierNode>& nodes() const { return nodes_; }
   const std::optional<NodeRules>& node_rules() const { return node_rules_; }
   // Nodes split by best-first growth, in order; complete once next_batch is empty.
@@ -109,6 +109,9 @@ class Frontier {
   void take_best_leaf();
   int find_last_split() const;
   bool searchable(const FrontierNode& node) const;
+  int add_children(int parent, RowCounts local_left, RowCounts all_left);
+  void take_in(int node, const SplitInfo& found);
+  void count_build(int64_t n_rows, int width);
   int add_child(int64_t begin, RowCounts local, RowCounts all, int64_t depth, int64_t grad,
                 int64_t hess, uint64_t key);
   void make_room(size_t n_needed, const Pair* first, const Pair* last);
@@ -138,7 +141,7 @@ class Frontier {
   std::vector<Pair> pairs_;
   size_t next_pair_ = 0;
   size_t n_spare_ = 0;  // slots that the pairs of this plan do not need
-  int n_rounds_ = 0;
+  int n_rounds_ = 0, n_adopted_ = 0;
   std::array<int64_t, 4> widths_used_{};
 };
 

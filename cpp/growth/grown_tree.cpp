@@ -26,40 +26,57 @@ void add_split(GrownTree& tree, const FrontierNode& node, int64_t left_rows, con
                          default_left, by_subset, 0});
 }
 
-// Returns ~leaf.
-int32_t add_leaf(GrownLeaves& leaves, const Frontier& frontier, int id) {
-  const FrontierNode& leaf = frontier.nodes()[id];
-  leaves.rows.push_back(leaf.all.both());
-  leaves.begin.push_back(leaf.begin);
-  leaves.end.push_back(leaf.begin + leaf.local.both());
-  leaves.sums.push_back({leaf.grad, leaf.hess});
-  if (frontier.node_rules()) {
+GrownLeaves describe_leaves(const Frontier& frontier, const std::vector<int>& ids) {
+  GrownLeaves leaves;
+  for (int id : ids) {
+    const FrontierNode& leaf = frontier.nodes()[id];
+    leaves.rows.push_back(leaf.all.both());
+    leaves.sums.push_back({leaf.grad, leaf.hess});
+    if (!frontier.node_rules()) continue;
     const Bounds bounds = frontier.node_rules()->leaf_bounds(id);
     leaves.lower.push_back(bounds.lower);
     leaves.upper.push_back(bounds.upper);
   }
-  return -static_cast<int32_t>(leaves.rows.size());
+  return leaves;
+}
+
+// Of each node the number of its split, or ~ the number of its leaf.
+std::vector<int32_t> number_nodes(const Frontier& frontier, const std::vector<int>& leaves) {
+  std::vector<int32_t> number(frontier.nodes().size(), 0);
+  int32_t n_splits = 0, n_leaves = 0;
+  for (int id : frontier.taken()) number[id] = n_splits++;
+  for (int id : leaves) number[id] = ~n_leaves++;
+  return number;
 }
 
 }  // namespace
 
-GrownTree finish_tree(const Frontier& frontier, const CutTables& cuts, double hess_scale) {
-  const std::vector<int>& taken = frontier.taken();
+std::vector<int> leaf_nodes(const Frontier& frontier) {
   const std::vector<FrontierNode>& nodes = frontier.nodes();
-  std::vector<int> split_of(nodes.size(), -1);
-  for (size_t i = 0; i < taken.size(); ++i) split_of[taken[i]] = static_cast<int>(i);
+  std::vector<uint8_t> is_split(nodes.size(), 0);
+  for (int id : frontier.taken()) is_split[id] = 1;
+  std::vector<int> leaves;
+  for (int id : frontier.taken())
+    for (const int child : {nodes[id].first_child, nodes[id].first_child + 1})
+      if (!is_split[child]) leaves.push_back(child);
+  if (leaves.empty()) leaves.push_back(0);
+  return leaves;
+}
+
+GrownTree finish_tree(const Frontier& frontier, const CutTables& cuts, double hess_scale) {
+  const std::vector<int> leaves = leaf_nodes(frontier);
+  const std::vector<int32_t> number = number_nodes(frontier, leaves);
+  const std::vector<FrontierNode>& nodes = frontier.nodes();
   GrownTree tree;
-  for (int id : taken) {
-    const FrontierNode& node = nodes[id];
-    const int left = node.first_child, right = left + 1;
-    add_split(tree, node, nodes[left].all.both(), cuts, hess_scale);
-    const auto link = [&](int child) {
-      return split_of[child] >= 0 ? split_of[child] : add_leaf(tree.leaves, frontier, child);
-    };
-    tree.splits.back().left = link(left);
-    tree.splits.back().right = link(right);
+  tree.splits.reserve(frontier.taken().size());
+  tree.left_bins.reserve(frontier.taken().size());
+  for (int id : frontier.taken()) {
+    const int left = nodes[id].first_child;
+    add_split(tree, nodes[id], nodes[left].all.both(), cuts, hess_scale);
+    tree.splits.back().left = number[left];
+    tree.splits.back().right = number[left + 1];
   }
-  if (taken.empty()) add_leaf(tree.leaves, frontier, 0);
+  tree.leaves = describe_leaves(frontier, leaves);
   return tree;
 }
 

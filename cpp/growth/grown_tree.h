@@ -29,9 +29,9 @@ struct CutTables {
   }
 };
 
-// rows: on all ranks; [begin, end): this rank's.
+// rows: on all ranks.
 struct GrownLeaves {
-  std::vector<int64_t> rows, begin, end;
+  std::vector<int64_t> rows;
   std::vector<GradientSums> sums;
   std::vector<double> lower, upper;  // what their values must keep to; empty without rules
 };
@@ -42,6 +42,8 @@ struct GrownTree {
   GrownLeaves leaves;
 };
 
+// The nodes that are leaves, by their numbers, once the frontier is done.
+std::vector<int> leaf_nodes(const Frontier& frontier);
 // The tree of a frontier that is done; hess_scale is what one of the integer hessians is worth.
 GrownTree finish_tree(const Frontier& frontier, const CutTables& cuts, double hess_scale);
 

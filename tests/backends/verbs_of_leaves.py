@@ -106,8 +106,8 @@ class LeafVerbs:
         grad, hess = (rng.normal(size=n_rows).astype(np.float32) for _ in range(2))
         for h in (hess, None):
             units = (2.0**38, 2.0**40)
-            expected = twin.oracle.leaf_sums(grad, h, units)
-            found = twin.work.leaf_sums(*map(backend.upload, (grad, h)), units)
+            expected = twin.oracle.leaf_sums(grad, h, units).read()
+            found = twin.work.leaf_sums(*map(backend.upload, (grad, h)), units).read()
             assert found.tobytes() == expected.tobytes()
         scores, tree = rng.normal(size=n_rows), leaf_tree(rng.normal(size=n_leaves))
         scores[::7] = -0.0

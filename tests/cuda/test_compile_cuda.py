@@ -105,6 +105,6 @@ def test_source_is_whole(name: str) -> None:
 
 def test_every_kernel_file_is_known() -> None:
     assert kernel_files() == [
-        "binning", "edges", "gradients", "histogram", "leaves", "metrics", "partition", "predict",
-        "quantize", "ranking", "ruled_split", "sampling", "shap", "split",
+        "ahead", "binning", "edges", "gradients", "histogram", "leaves", "metrics", "partition",
+        "predict", "quantize", "ranking", "ruled_split", "sampling", "shap", "split",
     ]  # fmt: skip

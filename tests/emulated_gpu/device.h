@@ -76,6 +76,7 @@ using Call = void (*)(void**);
 struct Kernel {
   const char* name;
   Call call;
+  const size_t* sizes;  // of its arguments, and 0
 };
 
 template <class T, T... I>
@@ -96,6 +97,7 @@ struct Caller<Function> {
   static void unpack(void** arguments, Places<size_t, I...>) {
     Function(*static_cast<Args*>(arguments[I])...);
   }
+  static constexpr size_t sizes[] = {sizeof(Args)..., 0};
   static void call(void** arguments) { unpack(arguments, PlacesTo<sizeof...(Args)>{}); }
 };
 

@@ -16,7 +16,7 @@ MAY_USE = {"cpp/common/compiler.h", "cpp/common/simd.h", "cpp/tree/scan.h"}
 MAY_USE |= {"src/bitgrove/kernels/shared/layouts.h"}
 FILES = sorted(
     file
-    for folder in ("cpp", "src/bitgrove/kernels/shared")
+    for folder in ("cpp", "src/bitgrove/kernels/shared", "src/bitgrove/kernels/growth")
     for file in (ROOT / folder).rglob("*")
     if file.suffix in (".h", ".cpp")
 )

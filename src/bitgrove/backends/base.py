@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove.backends.host_slots import HostSlots
+from bitgrove.backends.told import Gradients, OutputGradients, Told
 from bitgrove.constraints.rules import GainRules, SplitRules
 from bitgrove.data.given_values import narrowest, widened
 from bitgrove.data.row_ids import RowRuns, row_ids
@@ -135,6 +136,16 @@ class Frontier(Protocol):
     def divide(self, local_left: Records, all_left: Records) -> None:
         """The RowCounts gone left, on this rank and on all."""
 
+    @property
+    def n_rounds(self) -> int: ...
+
+    @property
+    def widths_used(self) -> Sequence[int]:
+        """Histograms that were built with accumulators of 8, 16, 32 and 64 bits."""
+
+    def leaves(self) -> tuple[I64, I64]:
+        """Where this rank's rows of each leaf begin and end."""
+
     def finish(
         self, edge_values: F64, edge_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
     ) -> dict[str, Any]:
@@ -171,17 +182,12 @@ class LeafRule(NamedTuple):
 
 
 class GrownTree(NamedTuple):
-    """A tree without leaf values: splits in best-first order, leaves with their row ranges."""
+    """A tree without leaf values; its splits in best-first order."""
 
     splits: Records  # GrownSplits
     left_bins: NDArray[np.uint64]  # (n_splits, 4), or no rows: no split is by a set of bins
     leaf_rows: I64
-    leaf_begin: I64
-    leaf_end: I64
     leaf_sums: Records  # GradientSums of integers
-    n_rows: int  # of all leaves
-    n_rounds: int
-    widths_used: Sequence[int]  # histograms built with accumulators of 8, 16, 32, 64 bits
     leaf_lower: F64 | None = None  # what leaf values must keep to, before the learning rate
     leaf_upper: F64 | None = None
 
@@ -215,7 +221,7 @@ class TreeWork(ABC):
         """Divides the rows of nodes in place, stably; the RowCounts gone left of each."""
 
     @abstractmethod
-    def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Records:
+    def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Told:
         """Fixed-point GradientSums of the original gradients times their units, by leaf."""
 
     @abstractmethod
@@ -241,6 +247,10 @@ class TreeWork(ABC):
     @abstractmethod
     def set_leaves(self, begins: I64, ends: I64) -> None:
         """Tells which rows each leaf has: rows[begin:end], once the tree is grown."""
+
+    def begin(self, frontier: Frontier, alpha: float) -> None:
+        """Where no rank is asked, a device may begin to grow the tree by itself; grow() joins."""
+        return  # the others wait until they are told what to do
 
     def grow(
         self, frontier: Frontier, alpha: float, missing_bin: I64, exchange: Exchange | None
@@ -270,34 +280,6 @@ class Targets(NamedTuple):
 
     def label_of(self, output: int) -> Any:
         return self.label if self.label.ndim == 1 else self.label[output]
-
-
-class OutputGradients(NamedTuple):
-    """The gradients of one output; hess and its bounds are those of Gradients."""
-
-    grad: Any
-    hess: Any
-    magnitudes: Any  # one MAGNITUDES record
-
-
-class Gradients(NamedTuple):
-    """Gradients of all outputs, and the bounds that quantization needs.
-
-    grad and hess: (n_outputs, n_rows) float32 on the device; hess is None where it is constant one.
-    magnitudes: a MAGNITUDES record for each output; zero where there is no hess.
-    outputs: (grad[k], hess[k]) of each, from backends where looking them up takes time.
-    """
-
-    grad: Any
-    hess: Any
-    magnitudes: Records
-    outputs: Sequence[tuple[Any, Any]] | None = None
-
-    def output(self, k: int) -> OutputGradients:
-        if self.outputs is not None:
-            return OutputGradients(*self.outputs[k], self.magnitudes[k])
-        hess = None if self.hess is None else self.hess[k]
-        return OutputGradients(self.grad[k], hess, self.magnitudes[k])
 
 
 class Backend(Protocol):

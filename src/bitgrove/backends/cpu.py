@@ -16,20 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import (
-    Gradients,
-    OutputGradients,
-    PackedRows,
-    RootSums,
-    Rounding,
-    Targets,
-    TreeInputs,
-)
+from bitgrove.backends.base import PackedRows, RootSums, Rounding, Targets, TreeInputs
 from bitgrove.backends.core_tree import CoreTree, core_frontier
 from bitgrove.backends.host_gradients import host_gradients
 from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.losses import loss_parts
 from bitgrove.backends.panel import HostPanel
+from bitgrove.backends.told import Gradients, Known, OutputGradients
 from bitgrove.data.binned.host import BinWriter, empty_bins, find_edges, whole_bins
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.given_values import widened
@@ -223,7 +216,7 @@ class CpuBackend:
         if kept is None:
             for name in ("hess_top", "hess_rows", "hess_logs"):
                 magnitudes[name] = 0
-        return Gradients(grad, kept, magnitudes)
+        return Gradients(grad, kept, Known(magnitudes))
 
     def residual_keys(self, scores: Array, label: Array) -> Array:
         keys = self.buffer("residual keys", scores.shape, np.uint32)
@@ -274,8 +267,8 @@ class CpuBackend:
             out = (kept_grad[run.rows], kept_hess[run.rows])
             how = _core.KeepRule(*rule, run.first)
             _core.keep_rows(grad[run.rows], part, how, *out, self.n_threads)
-        magnitudes = _core.magnitudes(kept_grad, kept_hess, self.n_threads)[0]
-        return OutputGradients(kept_grad, kept_hess, magnitudes)
+        magnitudes = _core.magnitudes(kept_grad, kept_hess, self.n_threads)
+        return OutputGradients(kept_grad, kept_hess, Known(magnitudes))
 
     def fade(self, scores: Array, start: Array, keep: float) -> None:
         scores[:] = start + (scores - start) * keep
@@ -349,10 +342,10 @@ class CpuTreeWork(CoreTree):
         _core.locate_leaves(self._inputs.rows, begins, ends, self._leaf_of, *how)
         self._n_leaves = n_leaves
 
-    def leaf_sums(self, grad: Array, hess: Any, units: tuple[float, float]) -> Records:
+    def leaf_sums(self, grad: Array, hess: Any, units: tuple[float, float]) -> Known:
         how = (self._backend.n_threads, self._backend.simd)
-        found: Records = _core.leaf_sums(self._leaf_of, self._n_leaves, grad, hess, *units, *how)
-        return found
+        leaves = (self._leaf_of, self._n_leaves)
+        return Known(_core.leaf_sums(*leaves, grad, hess, *units, *how))
 
     def leaf_digits(
         self, keys: Array, weights: Any, prefixes: NDArray[np.uint32], shift: int

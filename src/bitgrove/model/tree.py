@@ -6,7 +6,7 @@ and make_forest (all trees in the layout of the prediction kernels).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,9 @@ class Tree:
     Children: >= 0 is a split of this tree, < 0 is ~leaf. Split 0 is the root; a child split has a
     larger index than its parent. A tree without splits is the single leaf 0. Leaf values include
     the learning rate.
+
+    One that was just grown may know its leaf values alone; the rest is written down when somebody
+    looks at it.
     """
 
     feature: NDArray[np.int32]
@@ -51,6 +54,25 @@ class Tree:
     leaf_rows: NDArray[np.int64]
     leaf_hess: NDArray[np.float64]
     left_bins: NDArray[np.uint64] = field(default_factory=no_sets)
+
+    @classmethod
+    def grown(cls, leaf_value: NDArray[np.float64], rest: Callable[[], dict[str, Any]]) -> Tree:
+        """The tree of these leaf values; rest: says all other fields, once."""
+        tree = cls.__new__(cls)
+        tree.__dict__.update(leaf_value=leaf_value, _rest=rest)
+        return tree
+
+    def write_down(self) -> None:
+        """What is not known yet."""
+        rest = self.__dict__.pop("_rest", None)
+        if rest is not None:
+            self.__dict__.update(rest())
+
+    def __getattr__(self, name: str) -> Any:
+        if "_rest" not in self.__dict__:
+            raise AttributeError(f"a Tree has no {name!r}")
+        self.write_down()
+        return getattr(self, name)
 
     @property
     def by_subset(self) -> NDArray[np.bool_]:

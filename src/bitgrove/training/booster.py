@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,9 @@ from bitgrove.backends import (
     give_back_memory,
     make_backend,
 )
-from bitgrove.backends.base import (
-    Gradients,
-    LeafRule,
-    OutputGradients,
-    TreeWork,
-    make_targets,
-)
+from bitgrove.backends.base import LeafRule, TreeWork, make_targets
 from bitgrove.backends.room import Needs, share_room
+from bitgrove.backends.told import Gradients, OutputGradients
 from bitgrove.constraints.given import feature_rules
 from bitgrove.data.binning import Known, fit_edges
 from bitgrove.data.dataset import Dataset
@@ -68,6 +63,7 @@ from bitgrove.training.quantize import quantize, traits_of
 from bitgrove.training.refit import (
     finish_tree,
     integer_leaf_sums,
+    leaf_units,
     original_leaf_sums,
     residual_quantiles,
     smoothed,
@@ -256,21 +252,26 @@ class Booster:
         allowed = feature_sample(params, number, n_columns)
         seen = TreeSample(drawn.rows, allowed, node_key(params.random_state, number))
         widths = WidthPlan(quantized, self.n_total)
-        grown, work = self.grower.grow(quantized, seen, widths, self.n_total)
-        level = self.objective.output(output).leaf_level
-        if params.refit_leaves and level is None:
-            largest = drawn.largest or quantized.largest
-            sums = original_leaf_sums(work, gradients, largest, grown.n_rows, self.comm)
+        growth = self.grower.grow(quantized, seen, widths, self.n_total, self._write_down)
+        work, level = growth.work, self.objective.output(output).leaf_level
+        refits = params.refit_leaves and level is None
+        if refits:
+            units = leaf_units(gradients, drawn.largest or quantized.largest, growth.n_rows)
+            told = work.leaf_sums(gradients.grad, gradients.hess, units)
+        grown = cache(partial(self.grower.finish, growth, quantized.hess_scale))
+        if refits:
+            sums = original_leaf_sums(told, units, self.comm)
         else:
-            sums = integer_leaf_sums(grown, quantized)
+            sums = integer_leaf_sums(grown(), quantized)
         rule = self.leaf_rule(number)
         values, hess = work.leaf_values(sums, rule)
-        if level is not None and grown.n_rows:  # a sample may hold no row
+        if level is not None and growth.n_rows:  # a sample may hold no row
             found = self._quantiles(output, work, len(hess), level)
             values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
         elif params.path_smooth > 0.0:
-            values = smoothed(grown, sums, rule, params.path_smooth)
-        values = within_bounds(grown, values, rule.learning_rate)
+            values = smoothed(grown(), sums, rule, params.path_smooth)
+        if self.grower.rules is not None:
+            values = within_bounds(grown(), values, rule.learning_rate)
         values = self.guards.bounded(values, rule.learning_rate)
         tree = finish_tree(grown, values, hess)
         keep = self.boosting.keep(iteration - self.n_before)
@@ -278,13 +279,18 @@ class Booster:
             backend.fade(self.scores[output], self.seen[output], keep)
         work.add_tree(self.scores[output], tree)
         self.trees.append(tree)
-        self.info.rounds_per_tree.append(grown.n_rounds)
-        for width, n_built in zip(LOCAL_WIDTHS, grown.widths_used, strict=True):
+        self.info.rounds_per_tree.append(growth.frontier.n_rounds)
+        for width, n_built in zip(LOCAL_WIDTHS, growth.frontier.widths_used, strict=True):
             if n_built:
                 self.info.accumulator_widths[str(width)] += n_built
         self.info.zero_rows.append(quantized.zero_rows)
         self.info.rounding_noise.append(quantized.rounding_noise)
         return ScoreChange(output, tree, keep)
+
+    def _write_down(self) -> None:
+        """The last tree, of which only the leaf values may be known."""
+        for tree in self.trees[-1:]:
+            tree.write_down()
 
     def _quantiles(self, output: int, work: TreeWork, n_leaves: int, level: float) -> F64:
         """Of the residuals of each leaf."""
@@ -301,6 +307,7 @@ class Booster:
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""
+        self._write_down()
         n_outputs = self.objective.n_outputs
         n_kept = len(self.trees) if best_iteration is None else best_iteration * n_outputs
         n_old = self.n_before * n_outputs

@@ -8,12 +8,13 @@ replay is the exact leaf-wise tree (the choice of alpha changes the time, never 
 The bookkeeping (nodes, the replay, which histogram is in which slot) is cpp/growth/frontier.cpp;
 the loop is TreeWork.grow in backends/base.py. The reference backend grows one leaf at a time.
 
-Receives quantized gradients and a row list; returns a GrownTree (the splits taken, in order, and
-the row range of every leaf) and the TreeWork, which knows the rows of the leaves.
+Receives quantized gradients and a row list; returns a Growth, whose TreeWork knows the rows of the
+leaves, and from it a GrownTree (the splits taken, in order).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -43,6 +44,14 @@ _ZERO_SHARE = 0.125
 _ALPHA_OVER_RANKS = 0.75
 # Small trainings are underfitted rather than overfitted: rows up to here pay no cat_l2.
 _FREE_ROWS = 10_000
+
+
+class Growth(NamedTuple):
+    """A tree whose rows are divided: leaves can be summed before its splits are written down."""
+
+    work: TreeWork
+    frontier: Frontier
+    n_rows: int  # of all its leaves, on all ranks
 
 
 class TreeSample(NamedTuple):
@@ -101,9 +110,17 @@ class Grower:
         self.pool: Any = None
 
     def grow(
-        self, quantized: QuantizedGradients, sample: TreeSample, widths: WidthPlan, n_total: int
-    ) -> tuple[GrownTree, TreeWork]:
-        """Grows a tree; n_total is the number of rows on all ranks."""
+        self,
+        quantized: QuantizedGradients,
+        sample: TreeSample,
+        widths: WidthPlan,
+        n_total: int,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Growth:
+        """Grows a tree; n_total is the number of rows on all ranks.
+
+        meanwhile: what is left to do, for which a device may need no waiting.
+        """
         separate = quantized.zero_rows > _ZERO_SHARE * n_total
         gain, mapper = gain_rules(self.params, quantized), self.matrix.mapper
         inputs = TreeInputs(quantized.packed, sample.rows, sample.allowed, gain, separate)
@@ -113,14 +130,23 @@ class Grower:
             inputs = inputs._replace(split_rules=self._split_rules, limits_features=limits)
             more["rules"] = self.rules.of_tree(gain, sample.allowed, mapper)
         work = self.backend.start_tree(self._pool_for(widths, n_total), inputs)
-        frontier = self._start_frontier(work, quantized, widths, more)
-        work.grow(frontier, self._alpha(), mapper.missing_bin, self.exchange)
+        frontier, n_rows = self._start_frontier(work, quantized, widths, more)
+        alpha = self._alpha()
+        if self.exchange is None:
+            work.begin(frontier, alpha)
+        meanwhile()
+        work.grow(frontier, alpha, mapper.missing_bin, self.exchange)
+        work.set_leaves(*frontier.leaves())
+        return Growth(work, frontier, n_rows)
+
+    def finish(self, growth: Growth, hess_scale: float) -> GrownTree:
+        """Writes the splits down."""
+        mapper = self.matrix.mapper
         cuts = (mapper.edge_values, mapper.edge_offset, mapper.has_missing)
-        grown = GrownTree(**frontier.finish(*cuts, quantized.hess_scale))
+        grown = GrownTree(**growth.frontier.finish(*cuts, hess_scale))
         if self.rules is not None:
             self.rules.give_back(grown.splits)
-        work.set_leaves(grown.leaf_begin, grown.leaf_end)
-        return grown, work
+        return grown
 
     def _alpha(self) -> float:
         if self.params.frontier_alpha is not None:
@@ -142,8 +168,8 @@ class Grower:
         quantized: QuantizedGradients,
         widths: WidthPlan,
         more: dict[str, Any],
-    ) -> Frontier:
-        """A frontier that knows the root's sums."""
+    ) -> tuple[Frontier, int]:
+        """A frontier that knows the root's sums; and the tree's rows on all ranks."""
         params, scale = self.params, quantized.hess_scale
         frontier = self.backend.frontier(
             n_slots=work.pool.n_slots,
@@ -158,4 +184,4 @@ class Grower:
         widths.total_width(n_active + n_zero)  # refuses what even 64 bits cannot hold
         mine = (work.root.n_active, work.root.n_zero)
         frontier.start(grad=grad, hess=hess, all_rows=(n_active, n_zero), local_rows=mine)
-        return frontier
+        return frontier, n_active + n_zero

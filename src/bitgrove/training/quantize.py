@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import Backend, OutputGradients, PackedRows, Rounding
+from bitgrove.backends.base import Backend, PackedRows, Rounding
+from bitgrove.backends.told import OutputGradients
 from bitgrove.data.row_ids import RowRuns, one_run
 from bitgrove.distributed.comm import Comm, max_integers, sum_integers, sum_records
 from bitgrove.errors import TrainingError

@@ -8,6 +8,7 @@ residuals of its leaves; and with the values, a Tree.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from bitgrove.arithmetic.fixed_point import unit_exponent
 from bitgrove.arithmetic.selection import float32_of_keys, select
-from bitgrove.backends.base import GrownTree, LeafRule, LeafSums, OutputGradients, TreeWork
+from bitgrove.backends.base import GrownTree, LeafRule, LeafSums, TreeWork
+from bitgrove.backends.told import OutputGradients, Told
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.model.tree import Tree
 from bitgrove.training.quantize import QuantizedGradients
@@ -28,24 +30,20 @@ def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> LeafSu
     return LeafSums(grown.leaf_sums, quantized.grad_scale, quantized.hess_scale)
 
 
-def original_leaf_sums(
-    work: TreeWork,
-    gradients: OutputGradients,
-    largest: tuple[float, float],
-    n_rows: int,
-    comm: Comm,
-) -> LeafSums:
-    """From the original gradients (hessian None: the count), of which these are the largest.
+def leaf_units(
+    gradients: OutputGradients, largest: tuple[float, float], n_rows: int
+) -> tuple[float, float]:
+    """Powers of two that make integers of the original gradients, of which these are the largest.
 
-    n_rows are in the tree's leaves, on all ranks.
+    n_rows are in the tree's leaves, on all ranks. Without hessians rows are counted.
     """
-    exponents = [unit_exponent(top, n_rows) for top in largest]
-    if gradients.hess is None:
-        exponents[1] = 0
-    to_integers = (math.ldexp(1.0, exponents[0]), math.ldexp(1.0, exponents[1]))
-    local = work.leaf_sums(gradients.grad, gradients.hess, to_integers)
-    back = (math.ldexp(1.0, -exponents[0]), math.ldexp(1.0, -exponents[1]))
-    return LeafSums(sum_records(comm, local), *back)
+    grad, hess = [math.ldexp(1.0, unit_exponent(top, n_rows)) for top in largest]
+    return grad, 1.0 if gradients.hess is None else hess
+
+
+def original_leaf_sums(told: Told, units: tuple[float, float], comm: Comm) -> LeafSums:
+    """From the original gradients times their units, as a TreeWork sums them."""
+    return LeafSums(sum_records(comm, told.read()), 1.0 / units[0], 1.0 / units[1])
 
 
 def residual_quantiles(
@@ -101,21 +99,25 @@ def within_bounds(grown: GrownTree, values: F64, learning_rate: float) -> F64:
     return np.clip(values, lower, upper) + 0.0  # a zero leaf is +0, never -0
 
 
-def finish_tree(grown: GrownTree, values: F64, hess: F64) -> Tree:
+def finish_tree(grown: Callable[[], GrownTree], values: F64, hess: F64) -> Tree:
     """The flat tree with its leaf values and the hessian of each leaf."""
-    splits = grown.splits
-    return Tree(
-        feature=splits["feature"],
-        split_bin=splits["bin"],
-        threshold=splits["threshold"],
-        default_left=splits["default_left"],
-        left=splits["left"],
-        right=splits["right"],
-        gain=splits["gain"],
-        split_rows=splits["rows"],
-        split_hess=splits["hess"],
-        leaf_value=values,
-        leaf_rows=grown.leaf_rows,
-        leaf_hess=hess,
-        left_bins=grown.left_bins,
-    )
+
+    def rest() -> dict[str, Any]:
+        tree = grown()
+        splits = tree.splits
+        return {
+            "feature": splits["feature"],
+            "split_bin": splits["bin"],
+            "threshold": splits["threshold"],
+            "default_left": splits["default_left"],
+            "left": splits["left"],
+            "right": splits["right"],
+            "gain": splits["gain"],
+            "split_rows": splits["rows"],
+            "split_hess": splits["hess"],
+            "leaf_rows": tree.leaf_rows,
+            "leaf_hess": hess,
+            "left_bins": tree.left_bins,
+        }
+
+    return Tree.grown(values, rest)

@@ -74,14 +74,15 @@ def compile_kernels(source: str) -> ctypes.CDLL:
         file.write_text(f"{header}\n{source}")
         expanded = _run("-std=c++20", "-E", "-P", "-D__global__=__global__", str(file))
     names = sorted(set(_KERNEL.findall(expanded)))
-    table = "".join(f'{{"{name}", emulated::Caller<{name}>::call}},' for name in names)
-    end = f'extern "C" SEEN emulated::Kernel emulated_kernels[] = {{{table} {{nullptr, nullptr}}}};'
+    calls = ((name, f"emulated::Caller<{name}>") for name in names)
+    table = "".join(f'{{"{name}", {its}::call, {its}::sizes}},' for name, its in calls)
+    end = f'extern "C" SEEN emulated::Kernel emulated_kernels[] = {{{table} {{}}}};'
     text = f"{header}\n#define __global__\n{source}\n{end}\n"
     return ctypes.CDLL(str(_library(text, "kernels", HIDDEN)))
 
 
 class _Kernel(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("call", ctypes.c_void_p))
+    _fields_ = (("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("sizes", ctypes.c_void_p))
 
 
 def kernels_of(library: ctypes.CDLL) -> dict[str, int]:

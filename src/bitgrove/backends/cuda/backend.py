@@ -14,14 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitgrove import _core
-from bitgrove.backends.base import (
-    Gradients,
-    OutputGradients,
-    PackedRows,
-    Rounding,
-    Targets,
-    TreeInputs,
-)
+from bitgrove.backends.base import PackedRows, Rounding, Targets, TreeInputs
 from bitgrove.backends.core_tree import core_frontier
 from bitgrove.backends.cpu import CpuBackend
 from bitgrove.backends.cuda.binning import add_columns, bin_on_device
@@ -33,6 +26,7 @@ from bitgrove.backends.cuda.memory import BYTES_PER_OUTPUT, BYTES_PER_ROW, addre
 from bitgrove.backends.cuda.panel import CudaPanel
 from bitgrove.backends.cuda.transfer import Sender
 from bitgrove.backends.cuda.tree import CudaPool, CudaTreeWork, walk_tree
+from bitgrove.backends.told import Gradients, OutputGradients
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns
 from bitgrove.data.sampling import KeepRule, Sample
@@ -221,7 +215,7 @@ class CudaBackend:
             how = (*map(float, rule[:4]), rule.key, run.first, n_rows)
             out = (address_of(kept_grad, first), address_of(kept_hess, first), answer)
             device.launch("sampling", "keep_rows", grid, *data, *how, *out)
-        return OutputGradients(kept_grad, kept_hess, answer.read(MAGNITUDES, 1)[0])
+        return OutputGradients(kept_grad, kept_hess, device.answers.telling(MAGNITUDES, 1))
 
     @on_device
     def fade(self, scores: Any, start: Any, keep: float) -> None:

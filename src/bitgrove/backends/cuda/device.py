@@ -32,6 +32,8 @@ class Device:
         self.kernels = kernels_of(self.index)
         self.handle = self.cupy.cuda.Device(self.index)
         self.n_processors = int(self.handle.attributes["MultiProcessorCount"])
+        # Kernels may be launched while the ones before them still run (kernels/device/blocks.h).
+        self.launches_early = int(self.handle.compute_capability) >= 90
         self.stream = _core.Stream(0)  # CUDA's default stream
         with self.in_use():
             self.memory = DeviceMemory(self.cupy)

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bitgrove import _core
-from bitgrove.backends.base import Gradients, Targets
+from bitgrove.backends.base import Targets
 from bitgrove.backends.cuda.device import Device, Grid, blocks_of
 from bitgrove.backends.cuda.memory import address_of
 from bitgrove.backends.losses import LossPart, loss_parts
+from bitgrove.backends.told import Gradients
 from bitgrove.kernels.plans import MAGNITUDES
 from bitgrove.objectives import Custom, Objective
 
@@ -63,8 +64,8 @@ class GradientKernels:
         answer = device.answers.expect(n_outputs * MAGNITUDES.itemsize, prepared.n_blocks)
         for kernel, grid, data, rest in prepared.launches:
             device.stream.launch(kernel, grid, *data, answer, *rest)
-        magnitudes = answer.read(MAGNITUDES, n_outputs)
-        return Gradients(prepared.grad, prepared.hess, magnitudes, prepared.outputs)
+        told = device.answers.telling(MAGNITUDES, n_outputs)
+        return Gradients(prepared.grad, prepared.hess, told, prepared.outputs)
 
     def _prepare(self, objective: Objective, scores: Any, targets: Targets) -> Prepared:
         sides = _SIDES[:1] if objective.constant_hessian(targets.weight) else _SIDES
@@ -115,4 +116,4 @@ class GradientKernels:
         for k in range(n_outputs):
             data = [address_of(side[k]) for side in (*given, grad, hess)]
             device.launch("gradients", "given_gradients", grid, *data, n_rows, answer, k)
-        return Gradients(grad, hess, answer.read(MAGNITUDES, n_outputs))
+        return Gradients(grad, hess, device.answers.telling(MAGNITUDES, n_outputs))

@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bitgrove import _core
 from bitgrove.errors import DeviceMemoryError
+from bitgrove.kernels.plans import Records
 
 _ALIGNMENT = 16  # of what is sent
 _LEAST_RING = 1 << 20
@@ -199,14 +200,32 @@ class Mailbox:
         ring.restart()
 
 
+class Telling:
+    """Records that launched kernels will tell."""
+
+    def __init__(self, core: _core.Answer, dtype: np.dtype[Any], n_records: int) -> None:
+        self._core, self._dtype, self._n_records = core, dtype, n_records
+        self._records: Records | None = None
+
+    def read(self) -> Records:
+        if self._records is None:
+            self._records = self._core.read(self._dtype, self._n_records)
+        return self._records
+
+
 class Answers:
     """Sums that kernels add up, and tell the host when the last of their blocks is done."""
 
     def __init__(self, memory: DeviceMemory, stream: Any) -> None:
         self._memory, self._pinned = memory, PinnedMemory(memory.cupy)
         self.core = _core.Answer(stream)
+        self._telling: Telling | None = None
 
     def make_room(self, n_words: int) -> None:
+        """Also for an answer that the core expects; the last one must have been told by then."""
+        if self._telling is not None:
+            self._telling.read()
+            self._telling = None
         if n_words > self.core.room:
             n_words = max(n_words, _LEAST_ANSWER)
             self._sums = self._memory.zeros(n_words + 1, np.int64)  # and the blocks that are done
@@ -220,3 +239,8 @@ class Answers:
         self.make_room(n_words)
         self.core.expect(n_words, n_blocks)
         return self.core
+
+    def telling(self, dtype: np.dtype[Any], n_records: int) -> Telling:
+        """The answer that is expected, to be read when somebody wants it."""
+        self._telling = Telling(self.core, dtype, n_records)
+        return self._telling

@@ -1,9 +1,9 @@
 """The kernels of a GPU: compiled by CuPy when they are first wanted, ready to be launched.
 
-The kernels are the .cu files of kernels/cuda; the headers they include are pasted into the source,
-since CuPy's disk cache does not look into them. It keeps machine code by source, options, compiler
-and architecture; a mark beside it says that all files of this version are there. Says in one
-sentence that one does not compile.
+The kernels are the .cu files of kernels/cuda and kernels/growth; the headers they include are
+pasted into the source, since CuPy's disk cache does not look into them. It keeps machine code by
+source, options, compiler and architecture; a mark beside it says that all files of this version are
+there. Says in one sentence that one does not compile.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from bitgrove.machine.gpu import import_cupy
 from bitgrove.machine.threads import available_cores
 
 KERNELS = Path(__file__).parents[2] / "kernels"
+_ROOMS = ("cuda", "growth")  # with kernels; headers are also elsewhere
 # Contraction off is part of the contract of sameness: a*b+c must round twice everywhere.
 OPTIONS = ("--std=c++17", "--fmad=false")
 _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
@@ -31,7 +32,7 @@ _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
 
 def kernel_files() -> list[str]:
     """Names of the kernel files, without their suffix."""
-    return sorted(path.stem for path in (KERNELS / "cuda").glob("*.cu"))
+    return sorted(path.stem for room in _ROOMS for path in (KERNELS / room).glob("*.cu"))
 
 
 def kernel_source(name: str) -> str:
@@ -42,7 +43,7 @@ def kernel_source(name: str) -> str:
         if file in seen:
             return ""
         seen.add(file)
-        folders = [KERNELS / folder for folder in ("cuda", "device", "shared")]
+        folders = [KERNELS / folder for folder in (*_ROOMS, "device", "shared")]
         path = next(folder / file for folder in folders if (folder / file).exists())
         text = path.read_text(encoding="utf-8").replace("#pragma once\n", "")
         return _INCLUDE.sub(lambda match: paste(match.group(1)), text)

@@ -19,6 +19,7 @@ from bitgrove.backends.cuda.device import Device, blocks_of, on_device
 from bitgrove.backends.cuda.matrix import CudaMatrix
 from bitgrove.backends.cuda.memory import PinnedMemory, address_of
 from bitgrove.backends.host_slots import HostSlots
+from bitgrove.backends.told import Told
 from bitgrove.constraints.rules import SplitRules
 from bitgrove.kernels.plans import (
     BUILD,
@@ -36,7 +37,7 @@ U32 = NDArray[np.uint32]
 _C = _core.constants
 # A round sends divisions, or builds and searches; each kind with one number per node beside it.
 _PLAN_BYTES_PER_NODE = max(DIVISION.itemsize, BUILD.itemsize + SEARCH_NODE.itemsize) + 2 * 8
-_PLAN_PADDING = 128
+_PLAN_PADDING = 256
 _LEAF_KERNELS = ("mark_leaves", "leaf_sums", "add_leaf_values")
 # A number each way of a leaf's rows, or its value; the least room is that of a short plan.
 _PLAN_BYTES_PER_LEAF, _LEAST_LEAVES = 8, 512
@@ -65,6 +66,8 @@ class CudaPool:
         self._add_buffers(tree.buffers)
         self._add_kernels(tree.kernels)
         self._rules: SplitRules | None = None
+        if num_leaves <= _C["MOST_AHEAD_LEAVES"]:
+            self._add_ahead(num_leaves)
 
     def _add_matrix(self, bins: Any) -> None:
         matrix, mapper, upload = self.matrix, self.matrix.mapper, self.device.memory.upload
@@ -103,6 +106,22 @@ class CudaPool:
         buffers.use_plan(address_of(plan), host_plan, plan_bytes)
         buffers.host_left = host_plan + plan_bytes
         buffers.host_splits = buffers.host_left + left_bytes
+
+    def _add_ahead(self, num_leaves: int) -> None:
+        """Memory and kernels of trees that grow without waiting for the host."""
+        device_bytes, host_bytes = _core.ahead_room(num_leaves)
+        self._ahead = self.device.memory.zeros(device_bytes, np.uint8)
+        self._ahead_told = PinnedMemory(self.device.cupy)
+        self._missing_bin = self.device.memory.upload(self.matrix.mapper.missing_bin)
+        get = self.device.kernels.get
+        kernels = [
+            get("ahead", "start_ahead", _C["THREADS"]),
+            get("ahead", "choose_nodes", _C["AHEAD_THREADS"]),
+            get("ahead", "place_and_plan", _C["PARTITION_THREADS"]),
+        ]
+        places = (address_of(self._ahead), self._ahead_told.at_least(host_bytes))
+        more = (address_of(self._missing_bin), self.device.launches_early)
+        self.tree.use_ahead(_core.AheadGrowth(kernels, num_leaves, *places, *more))
 
     def make_room_for_features(self) -> None:
         """For plans in which each node has a row of allowed features."""
@@ -231,6 +250,10 @@ class CudaTreeWork(CoreTree):
         tree.rules = _core.GainRules(*self._inputs.rules)
         return tree
 
+    def begin(self, frontier: Any, alpha: float) -> None:
+        with self._here():
+            self._verbs.begin(frontier, alpha)
+
     def _row_sums(self) -> Records:
         device, packed, rows = self.device, self._inputs.packed.values, self._inputs.rows
         kernel, grid = f"sum_rows_{packed.dtype.itemsize * 4}", device.grid(len(rows))
@@ -247,9 +270,11 @@ class CudaTreeWork(CoreTree):
         self._leaves.mark(address_of(self._inputs.rows), begins, ends)
 
     @on_device
-    def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Records:
-        sums: Records = self._leaves.sum(address_of(grad), address_of(hess), *units)
-        return sums
+    def leaf_sums(self, grad: Any, hess: Any, units: tuple[float, float]) -> Told:
+        n_leaves, answers = len(self._begins), self.device.answers
+        answers.make_room(GRADIENT_SUMS.itemsize // 8 * n_leaves)
+        self._leaves.sum(address_of(grad), address_of(hess), *units)
+        return answers.telling(GRADIENT_SUMS, n_leaves)
 
     @on_device
     def leaf_digits(self, keys: Any, weights: Any, prefixes: U32, shift: int) -> I64:

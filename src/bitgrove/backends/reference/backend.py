@@ -13,19 +13,13 @@ from numpy.typing import NDArray
 
 from bitgrove.arithmetic.exact_math import numpy_to_gradient, row_hash
 from bitgrove.arithmetic.selection import float32_keys
-from bitgrove.backends.base import (
-    Gradients,
-    OutputGradients,
-    PackedRows,
-    Rounding,
-    Targets,
-    TreeInputs,
-)
+from bitgrove.backends.base import PackedRows, Rounding, Targets, TreeInputs
 from bitgrove.backends.host_gradients import bucket_counts, host_gradients, output_gradients
 from bitgrove.backends.panel import HostPanel
 from bitgrove.backends.reference.best_first import BestFirst
 from bitgrove.backends.reference.edges import find_edges
 from bitgrove.backends.reference.tree import ReferenceMatrix, ReferencePool, ReferenceTree
+from bitgrove.backends.told import Gradients, OutputGradients
 from bitgrove.data.binning import BinMapper
 from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.data.sampling import KeepRule, Sample

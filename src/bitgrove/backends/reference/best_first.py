@@ -177,20 +177,33 @@ class BestFirst:
             leaf.split = None
         self._leaves += [left, right]
 
+    def _leaves_in_order(self) -> list[Node]:
+        """As the splits they belong to were taken, left before right."""
+        taken = set(self.taken)
+        below = [child for node in self.taken for child in _children(node)]
+        return [child for child in below if child not in taken] or [self.root]
+
+    @property
+    def n_rounds(self) -> int:
+        return len(self.taken) + 1
+
+    @property
+    def widths_used(self) -> list[int]:
+        return [0, 0, 0, self._n_built]
+
+    def leaves(self) -> tuple[I64, I64]:
+        leaves = self._leaves_in_order()
+        begins = np.array([leaf.begin for leaf in leaves], dtype=np.int64)
+        return begins, np.array([leaf.end for leaf in leaves], dtype=np.int64)
+
     def finish(
         self, edge_values: F64, edge_offset: I64, has_missing: NDArray[np.uint8], hess_scale: float
     ) -> dict[str, Any]:
         """The fields of a GrownTree."""
         number = {node: i for i, node in enumerate(self.taken)}
-        leaves: list[Node] = []
-        links: tuple[list[int], list[int]] = ([], [])
-        for node in self.taken:
-            assert node.children is not None
-            for side, child in zip(links, node.children, strict=True):
-                if child not in number:
-                    leaves.append(child)
-                side.append(number.get(child, -len(leaves)))
-        leaves = leaves or [self.root]
+        leaves = self._leaves_in_order()
+        number |= {leaf: ~i for i, leaf in enumerate(leaves)}
+        links = [[number[_children(node)[side]] for node in self.taken] for side in (0, 1)]
         splits = [node.split for node in self.taken]
         feature = np.array([split["feature"] for split in splits], dtype=np.int32)
         by_subset = np.array([split["bin"] == SUBSET for split in splits], dtype=np.bool_)
@@ -219,12 +232,7 @@ class BestFirst:
             "splits": grown,
             "left_bins": _left_bins(splits, by_subset, default_left, n_levels),
             "leaf_rows": np.array([leaf.n_rows for leaf in leaves], dtype=np.int64),
-            "leaf_begin": np.array([leaf.begin for leaf in leaves], dtype=np.int64),
-            "leaf_end": np.array([leaf.end for leaf in leaves], dtype=np.int64),
             "leaf_sums": np.array(sums, dtype=GRADIENT_SUMS),
-            "n_rows": self.root.n_rows,
-            "n_rounds": len(self.taken) + 1,
-            "widths_used": [0, 0, 0, self._n_built],
             **self._bounds_of(leaves),
         }
 
@@ -233,6 +241,11 @@ class BestFirst:
             return {}
         bounds = np.array([self._rules.leaf_bounds(leaf.ruled) for leaf in leaves])
         return {"leaf_lower": bounds[:, 0].copy(), "leaf_upper": bounds[:, 1].copy()}
+
+
+def _children(node: Node) -> tuple[Node, Node]:
+    assert node.children is not None
+    return node.children
 
 
 def _left_bins(
@@ -248,7 +261,6 @@ def _left_bins(
 
 def _default(node: Node, has_missing: NDArray[np.uint8]) -> bool:
     """Where training had no missing value, missing goes with the majority."""
-    assert node.children is not None
     if has_missing[node.split["feature"]]:
         return bool(node.split["default_left"])
-    return 2 * node.children[0].n_rows >= node.n_rows
+    return 2 * _children(node)[0].n_rows >= node.n_rows

@@ -21,6 +21,7 @@ from bitgrove.backends.host_slots import HostSlots
 from bitgrove.backends.reference.gain import FeatureGain
 from bitgrove.backends.reference.levels import in_set, search_levels
 from bitgrove.backends.reference.search import search_feature
+from bitgrove.backends.told import Known
 from bitgrove.data.binning import BinMapper
 from bitgrove.kernels.plans import (
     DRAWN,
@@ -157,12 +158,12 @@ class ReferenceTree(TreeWork):
     def set_leaves(self, begins: I64, ends: I64) -> None:
         self._leaves = [self._rows[a:b] for a, b in zip(begins, ends, strict=True)]
 
-    def leaf_sums(self, grad: Array, hess: Any, units: tuple[float, float]) -> Records:
+    def leaf_sums(self, grad: Array, hess: Any, units: tuple[float, float]) -> Known:
         sums = records(GRADIENT_SUMS, len(self._leaves))
         for leaf, rows in zip(sums, self._leaves, strict=True):
             leaf["grad"] = _fixed_sum(grad[rows], units[0])
             leaf["hess"] = len(rows) if hess is None else _fixed_sum(hess[rows], units[1])
-        return sums
+        return Known(sums)
 
     def leaf_values(self, sums: LeafSums, rule: LeafRule) -> tuple[F64, F64]:
         grad = sums.integers["grad"] * sums.grad_unit

@@ -10,6 +10,7 @@
 // A bin has 32 columns, one per shared-memory bank. A lane reads four features of a row; lanes of
 // neighbouring rows start at different ones, so a warp's 32 additions hit 32 banks. In narrower
 // tiles, groups of rows have columns of their own, which are added up at the end.
+#include "blocking.h"
 #include "blocks.h"
 #include "placed_bins.h"
 #include "plans.h"
@@ -185,9 +186,7 @@ BG_FN int64_t first_there(const Source& source, int64_t begin, int64_t end) {
 
 template <class Row, int Words>
 __device__ void build(const Source& source, const void* packed_rows, const Pool& pool,
-                      const Build* builds, const int64_t* first_block, int64_t n_nodes,
-                      uint32_t* local) {
-  const NodeBlock block = node_block(first_block, n_nodes, blockIdx.x);
+                      const Build* builds, const NodeBlock& block, uint32_t* local) {
   const Build node = builds[block.node];
   const int64_t begin = node.begin + block.index * node.block_rows;
   const int64_t end = begin + node.block_rows < node.end ? begin + node.block_rows : node.end;
@@ -232,17 +231,21 @@ __device__ void build(const Source& source, const void* packed_rows, const Pool&
 
 using namespace bitgrove;
 
-#define BUILD_KERNEL(WORDS, HALF_BITS, N_THREADS, BLOCKS)                                        \
-  extern "C" __global__ void __launch_bounds__(N_THREADS, BLOCKS) build_##WORDS##_##HALF_BITS(   \
-      int64_t* pool, int64_t n_bins, int64_t wide, const __grid_constant__ PlacedBins bins,      \
-      int64_t n_features, const int64_t* bin_offset, const int32_t* rows, const void* packed,    \
-      const __grid_constant__ Plan plan, int64_t builds_at, int64_t first_block_at,              \
-      int64_t n_nodes) {                                                                         \
-    extern __shared__ __align__(16) uint32_t local[];                                            \
-    const Source source{bins, n_features, bin_offset, rows};                                     \
-    build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0},               \
-                                    plan.at<Build>(builds_at), plan.at<int64_t>(first_block_at), \
-                                    n_nodes, local);                                             \
+#define BUILD_KERNEL(WORDS, HALF_BITS, N_THREADS, BLOCKS)                                      \
+  extern "C" __global__ void __launch_bounds__(N_THREADS, BLOCKS) build_##WORDS##_##HALF_BITS( \
+      int64_t* pool, int64_t n_bins, int64_t wide, const __grid_constant__ PlacedBins bins,    \
+      int64_t n_features, const int64_t* bin_offset, const int32_t* rows, const void* packed,  \
+      const __grid_constant__ Plan plan, int64_t sizes_at, int64_t builds_at,                  \
+      int64_t first_block_at) {                                                                \
+    wait_for_last_kernel();                                                                    \
+    extern __shared__ __align__(16) uint32_t local[];                                          \
+    const RoundSizes& sizes = *plan.at<RoundSizes>(sizes_at);                                  \
+    if (blockIdx.x >= sizes.build_blocks) return;                                              \
+    const int64_t* first_block = plan.at<int64_t>(first_block_at);                             \
+    const NodeBlock block = node_block(first_block, sizes.n_built, blockIdx.x);                \
+    const Source source{bins, n_features, bin_offset, rows};                                   \
+    build<Packed<HALF_BITS>, WORDS>(source, packed, Pool{pool, n_bins, wide != 0},             \
+                                    plan.at<Build>(builds_at), block, local);                  \
   }
 
 BUILD_KERNEL(1, 8, BUILD_THREADS, 3)
@@ -253,15 +256,19 @@ BUILD_KERNEL(3, 32, WIDE_BUILD_THREADS, 1)
 
 // Zeroes the slots of nodes that several blocks, or none, will add to.
 extern "C" __global__ void clear_slots(int64_t* pool, int64_t slot_size,
-                                       const __grid_constant__ Plan plan, int64_t builds_at,
-                                       int64_t first_block_at, int64_t blocks_per_slot) {
-  const int64_t node = blockIdx.x / blocks_per_slot, part = blockIdx.x % blocks_per_slot;
+                                       const __grid_constant__ Plan plan, int64_t sizes_at,
+                                       int64_t builds_at, int64_t first_block_at) {
+  wait_for_last_kernel();
+  const RoundSizes& sizes = *plan.at<RoundSizes>(sizes_at);
   const int64_t* first_block = plan.at<int64_t>(first_block_at);
-  if (first_block[node + 1] - first_block[node] == 1) return;
-  int64_t* slot = pool + plan.at<Build>(builds_at)[node].slot * slot_size;
-  for (int64_t i = part * blockDim.x + threadIdx.x; i < slot_size;
-       i += blocks_per_slot * blockDim.x)
-    slot[i] = 0;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t node = 0; node < sizes.n_built; ++node) {
+    if (first_block[node + 1] - first_block[node] == 1) continue;
+    int64_t* slot = pool + plan.at<Build>(builds_at)[node].slot * slot_size;
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < slot_size;
+         i += step)
+      slot[i] = 0;
+  }
 }
 
 // out slot = parent slot - built slot; one subtraction serves both halves, packed or apart.

@@ -5,14 +5,15 @@
 // The host reads a node's count while `place` is still at work: the last block of the node to
 // divide its rows writes the count into the host's memory. `place` also clears slots that the next
 // builds will probably add to.
+#include "blocking.h"
 #include "blocks.h"
 #include "placed_bins.h"
+#include "placing.h"
 #include "plans.h"
 #include "tiles.h"
 
 namespace bitgrove {
 
-constexpr int WARPS = PARTITION_THREADS / WARP;
 constexpr int ROWS_PER_LANE = 8;
 constexpr int WARP_ROWS = WARP * ROWS_PER_LANE;
 static_assert(PARTITION_ROWS == PARTITION_THREADS * ROWS_PER_LANE, "a lane owns eight rows");
@@ -34,9 +35,13 @@ using namespace bitgrove;
 extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
     divide(const int32_t* __restrict__ rows, int32_t* __restrict__ scratch,
            const __grid_constant__ PlacedBins bins_of_rows, int64_t n_features,
-           const __grid_constant__ Plan plan, int64_t divisions_at, int64_t first_block_at,
-           int64_t n_nodes, int64_t* n_left, Word64* progress, int64_t* node_left) {
-  const NodeBlock block = node_block(plan.at<int64_t>(first_block_at), n_nodes, blockIdx.x);
+           const __grid_constant__ Plan plan, int64_t sizes_at, int64_t divisions_at,
+           int64_t first_block_at, int64_t* n_left, Word64* progress, int64_t* node_left) {
+  wait_for_last_kernel();
+  const RoundSizes& sizes = *plan.at<RoundSizes>(sizes_at);
+  if (blockIdx.x >= sizes.division_blocks) return;
+  const int64_t* first_block = plan.at<int64_t>(first_block_at);
+  const NodeBlock block = node_block(first_block, sizes.n_divided, blockIdx.x);
   const Division* planned = plan.at<Division>(divisions_at) + block.node;
   const Division split = *planned;
   const BinColumn column(bins_of_rows, split.feature, static_cast<int>(n_features));
@@ -65,11 +70,11 @@ extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
     lefts[k] = __ballot_sync(ALL_LANES, left);
     left_here += __popc(lefts[k]);
   }
-  __shared__ int left_of_warp[WARPS];
+  __shared__ int left_of_warp[PARTITION_WARPS];
   if (lane == 0) left_of_warp[warp] = left_here;
   __syncthreads();
   int left_before = 0, left_total = 0;
-  for (int w = 0; w < WARPS; ++w) {
+  for (int w = 0; w < PARTITION_WARPS; ++w) {
     left_before += w < warp ? left_of_warp[w] : 0;
     left_total += left_of_warp[w];
   }
@@ -87,41 +92,7 @@ extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
   report(progress + block.node, block.n_blocks, left_total, node_left + block.node);
 }
 
-// Every block adds up the counts of its node itself: cheaper than a launch of its own.
-extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
-    place(int32_t* __restrict__ rows, const int32_t* __restrict__ scratch,
-          const __grid_constant__ Plan plan, int64_t divisions_at, int64_t first_block_at,
-          int64_t n_nodes, const int64_t* n_left, int64_t* pool, int64_t slot_size,
-          int64_t cleared_at, int64_t n_cleared) {
-  for (int64_t i = 0; i < n_cleared; ++i) {
-    int64_t* slot = pool + plan.at<int32_t>(cleared_at)[i] * slot_size;
-    for (int64_t bin = static_cast<int64_t>(blockIdx.x) * PARTITION_THREADS + threadIdx.x;
-         bin < slot_size; bin += static_cast<int64_t>(gridDim.x) * PARTITION_THREADS)
-      slot[bin] = 0;
-  }
-  const NodeBlock block = node_block(plan.at<int64_t>(first_block_at), n_nodes, blockIdx.x);
-  const Division split = plan.at<Division>(divisions_at)[block.node];
-  const int64_t* counts = n_left + (blockIdx.x - block.index);
-  int64_t before = 0, total = 0;
-  for (int64_t b = threadIdx.x; b < block.n_blocks; b += PARTITION_THREADS) {
-    before += b < block.index ? counts[b] : 0;
-    total += counts[b];
-  }
-  __shared__ int64_t partial[WARPS];
-  __shared__ int64_t sums[2];
-  before = block_sum(before, partial);
-  total = block_sum(total, partial);
-  if (threadIdx.x == 0) {
-    sums[0] = before;
-    sums[1] = total;
-  }
-  __syncthreads();
-  const int64_t begin = split.begin + block.index * PARTITION_ROWS;
-  const int64_t n_block = split.end - begin < PARTITION_ROWS ? split.end - begin : PARTITION_ROWS;
-  const int64_t mine = counts[block.index];
-  const int64_t left_to = split.begin + sums[0];
-  const int64_t right_to = split.begin + sums[1] + (block.index * PARTITION_ROWS - sums[0]);
-#pragma unroll 4
-  for (int64_t i = threadIdx.x; i < n_block; i += PARTITION_THREADS)
-    rows[i < mine ? left_to + i : right_to + i - mine] = scratch[begin + i];
+extern "C" __global__ void __launch_bounds__(PARTITION_THREADS) place(PLACE_ARGUMENTS) {
+  wait_for_last_kernel();
+  place_rows(PLACE_NAMES, blockIdx.x);
 }

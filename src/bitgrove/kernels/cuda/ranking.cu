@@ -1,7 +1,8 @@
 // Gradients of the losses over a query's rows: one block per query, sums in int64 fixed point.
 //
-// Pairs: a thread owns a row by its rank and pairs it with the ranks above it, up to the
-// truncation; what the pairs add to the upper rows is first added up over each warp. Lists: a
+// Pairs: a thread owns a row and pairs it with the ranks above it, up to the truncation; what the
+// pairs add to the upper rows is first added up over each warp. Rows of equal labels, which have
+// nothing to say to each other, lie side by side, so that most warps pass over them. Lists: a
 // thread owns rows, and the block adds up what they need of each other. One kernel for each loss of
 // ranking.h; each also adds up the magnitudes.
 #include "answers.h"
@@ -13,8 +14,9 @@
 namespace bitgrove {
 
 struct Query : RankQuery {
-  const int32_t* order;  // the row of each rank
-  int64_t* sums;         // gradient and hessian of each rank
+  const int32_t *order,
+      *by_label;  // the row of each rank; the ranks, those of equal labels together
+  int64_t* sums;  // gradient and hessian of each rank
 };
 
 struct RankRules {
@@ -35,54 +37,100 @@ struct FixedPair {
   int64_t lambda, hess;
 };
 
-// Ranks by counting: rows with a higher score, and equal ones that come first.
-__device__ void rank_rows(const double* score, int64_t n_rows, int32_t* order) {
-  for (int64_t i = threadIdx.x; i < n_rows; i += RANK_THREADS) {
-    const double mine = score[i];
-    int64_t rank = 0;
-    for (int64_t j = 0; j < n_rows; ++j) rank += score[j] > mine || (score[j] == mine && j < i);
-    order[rank] = static_cast<int32_t>(i);
-  }
+// How many of n keys come before the i-th: larger ones, and equal ones in front of it.
+BG_FN int count_before(const int64_t* keys, int n, int i) {
+  const int64_t mine = keys[i];
+  int n_before = 0;
+#pragma unroll 4
+  for (int j = 0; j < i; ++j) n_before += keys[j] >= mine;
+#pragma unroll 4
+  for (int j = i + 1; j < n; ++j) n_before += keys[j] > mine;
+  return n_before;
+}
+
+// place[k] = which of the n_rows things has the k-th largest key; `keys` is room for them.
+template <class KeyOf>
+__device__ void sort_by_counting(int64_t n_rows, int64_t* keys, int32_t* place,
+                                 const KeyOf& key_of) {
+  for (int64_t i = threadIdx.x; i < n_rows; i += RANK_THREADS) keys[i] = key_of(i);
+  __syncthreads();
+  for (int64_t i = threadIdx.x; i < n_rows; i += RANK_THREADS)
+    place[count_before(keys, static_cast<int>(n_rows), static_cast<int>(i))] =
+        static_cast<int32_t>(i);
+  __syncthreads();
+}
+
+// Ordered as the scores are; -0 is 0.
+BG_FN int64_t score_key(double score) {
+  const int64_t bits = bits_of_double(score + 0.0);
+  return bits < 0 ? bits ^ 0x7FFFFFFFFFFFFFFFll : bits;
 }
 
 template <class Loss>
 BG_FN FixedPair fixed_pair(const Query& q, const RankRules& rules, const RankedRow& upper,
                            const RankedRow& lower, bool scaled) {
-  if (upper.label == lower.label) return {0, 0};
   const WeighedPair weighed = weigh_pair<Loss>(upper, lower, q.inverse_best);
   const RankPair pair = pull_pair(weighed, q.unit, rules.parameters, scaled);
   return {__double2ll_rn(pair.lambda), __double2ll_rn(pair.hess)};
 }
 
+// What the rows of a warp add to a few upper rows. To add it up in shared memory takes a fifth of
+// the instructions of a sum over the warp for each row.
+struct UpperRows {
+  static constexpr int N_ROWS = 8, LANES = WARP / N_ROWS;  // that add up a row
+  FixedPair pulls[N_ROWS][WARP + LANES];                   // rows start four banks apart
+
+  // sums: of the first of these rows, of which there are only n_rows.
+  __device__ void add_to(int64_t* sums, int64_t n_rows) const {
+    const int lane = threadIdx.x % WARP, row = lane / LANES;
+    FixedPair sum{0, 0};
+    __syncwarp();
+    for (int i = lane % LANES; i < WARP; i += LANES) {
+      sum.lambda += pulls[row][i].lambda;
+      sum.hess += pulls[row][i].hess;
+    }
+    __syncwarp();
+    for (int step = LANES / 2; step > 0; step /= 2) {
+      sum.lambda += __shfl_xor_sync(ALL_LANES, sum.lambda, step);
+      sum.hess += __shfl_xor_sync(ALL_LANES, sum.hess, step);
+    }
+    if (lane % LANES > 0 || row >= n_rows) return;
+    atomic_add(sums + 2 * row, sum.lambda);
+    atomic_add(sums + 2 * row + 1, sum.hess);
+  }
+};
+
 // Adds all pairs of the query to its sums; returns this thread's part of sum(-2 lambda).
 template <class Loss>
 __device__ int64_t add_pairs(const Query& q, const RankRules& rules, bool scaled) {
+  __shared__ UpperRows of_warp[RANK_THREADS / WARP];
+  UpperRows& uppers = of_warp[threadIdx.x / WARP];
   int64_t total = 0;
-  const int64_t truncation = Loss::truncation(rules.parameters);
+  const int64_t truncation = Loss::truncation(rules.parameters),
+                n_upper = q.n_rows < truncation ? q.n_rows : truncation;
   for (int64_t first = 0; first < q.n_rows; first += RANK_THREADS) {
-    const int64_t j = first + threadIdx.x;
-    const bool is_row = j < q.n_rows;
-    const RankedRow lower = is_row ? ranked_row<Loss>(q, rules.tables, q.order[j], j) : RankedRow{};
-    int64_t grad = 0, hess = 0;
-    const int64_t last = first + RANK_THREADS < q.n_rows ? first + RANK_THREADS : q.n_rows;
-    for (int64_t i = 0; i < last && i < truncation; ++i) {
-      const RankedRow row = ranked_row<Loss>(q, rules.tables, q.order[i], i);
-      FixedPair pair{0, 0};
-      if (i < j && is_row) pair = fixed_pair<Loss>(q, rules, row, lower, scaled);
-      const int64_t upper = row.label > lower.label ? pair.lambda : -pair.lambda;
-      grad -= upper;
-      hess += pair.hess;
-      total -= 2 * pair.lambda;
-      if (__ballot_sync(ALL_LANES, pair.lambda != 0 || pair.hess != 0) == 0) continue;
-      const int64_t upper_grad = warp_sum(upper), upper_hess = warp_sum(pair.hess);
-      if (threadIdx.x % WARP == 0) {
-        atomic_add(q.sums + 2 * i, upper_grad);
-        atomic_add(q.sums + 2 * i + 1, upper_hess);
+    const int64_t at = first + threadIdx.x, j = at < q.n_rows ? q.by_label[at] : 0;  // 0: no pair
+    const RankedRow lower = ranked_row<Loss>(q, rules.tables, q.order[j], j);
+    FixedPair mine{0, 0};
+    for (int64_t from = 0; from < n_upper; from += UpperRows::N_ROWS) {
+      for (int k = 0; k < UpperRows::N_ROWS; ++k) {
+        FixedPair& pull = uppers.pulls[k][threadIdx.x % WARP];
+        pull = {0, 0};
+        const int64_t i = from + k;
+        if (i >= j || i >= n_upper) continue;
+        const RankedRow upper = ranked_row<Loss>(q, rules.tables, q.order[i], i);
+        if (upper.label == lower.label) continue;
+        const FixedPair pair = fixed_pair<Loss>(q, rules, upper, lower, scaled);
+        pull = {upper.label > lower.label ? pair.lambda : -pair.lambda, pair.hess};
+        mine.lambda -= pull.lambda;
+        mine.hess += pull.hess;
+        total -= 2 * pair.lambda;
       }
+      uppers.add_to(q.sums + 2 * from, n_upper - from);
     }
-    if (is_row) {
-      atomic_add(q.sums + 2 * j, grad);
-      atomic_add(q.sums + 2 * j + 1, hess);
+    if (at < q.n_rows) {
+      atomic_add(q.sums + 2 * j, mine.lambda);
+      atomic_add(q.sums + 2 * j + 1, mine.hess);
     }
   }
   return total;
@@ -112,13 +160,18 @@ __device__ void ranked(const RankArrays& a, const RankRules& rules) {
   if (n_rows == 0) return;
   int32_t* order = a.order + begin;
   int64_t *sums = a.scratch + RANK_SCRATCH * begin, *hits = sums + 2 * n_rows;
-  rank_rows(a.score + begin, n_rows, order);
+  auto* by_label = reinterpret_cast<int32_t*>(hits + n_rows);
+  const double *score = a.score + begin, *label = a.label + begin;
+  sort_by_counting(n_rows, sums, order, [&](int64_t row) { return score_key(score[row]); });
+  sort_by_counting(n_rows, sums, by_label,
+                   [&](int64_t rank) { return static_cast<int64_t>(label[order[rank]]); });
   for (int64_t i = threadIdx.x; i < 2 * n_rows; i += RANK_THREADS) sums[i] = 0;
   __syncthreads();
-  const Query q{{a.score + begin, a.label + begin, n_rows, rules.tables.inverse_best[query],
-                 rules.tables.unit[query], hits},
-                order,
-                sums};
+  const Query q{
+      {score, label, n_rows, rules.tables.inverse_best[query], rules.tables.unit[query], hits},
+      order,
+      by_label,
+      sums};
   const bool scaled = Loss::scaled(q.score[order[0]], q.score[order[n_rows - 1]], rules.parameters);
   __shared__ int64_t partial[RANK_THREADS / WARP];
   __shared__ double norm;

@@ -13,7 +13,7 @@ using namespace bitgrove;
     SEARCH_NAMED_ARGUMENTS                                                                  \
     const SplitRules split_rules{direction, contribution, path_smooth, extra_trees};        \
     find_splits<Packed<WIDTH>, MIXED>(                                                      \
-        pool, slot_size, nodes, features, rules, n_blocks, findings,                        \
+        pool, slot_size, nodes, features, rules, sizes, findings,                           \
         [&](const SearchNode& node) { return ruled_gain(rules, node, split_rules); });      \
   }
 

@@ -8,14 +8,14 @@ using namespace bitgrove;
 
 // BLOCKS: that a processor must have room for at a time. The search waits for memory most of its
 // time: a few spilled registers cost less than a block fewer.
-#define FIND_KERNEL(NAME, WIDTH, MIXED, BLOCKS)                                                    \
-  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP, BLOCKS)                      \
-      NAME##_##WIDTH(SEARCH_ARGUMENTS) {                                                           \
-    SEARCH_NAMED_ARGUMENTS                                                                         \
-    find_splits<Packed<WIDTH>, MIXED>(                                                             \
-        pool, slot_size, nodes, features, rules, n_blocks, findings, [&](const SearchNode& node) { \
-          return PlainGain{rules, leaf_score(node.grad, node.hess, rules)};                        \
-        });                                                                                        \
+#define FIND_KERNEL(NAME, WIDTH, MIXED, BLOCKS)                                                 \
+  extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP, BLOCKS)                   \
+      NAME##_##WIDTH(SEARCH_ARGUMENTS) {                                                        \
+    SEARCH_NAMED_ARGUMENTS                                                                      \
+    find_splits<Packed<WIDTH>, MIXED>(                                                          \
+        pool, slot_size, nodes, features, rules, sizes, findings, [&](const SearchNode& node) { \
+          return PlainGain{rules, leaf_score(node.grad, node.hess, rules)};                     \
+        });                                                                                     \
   }
 
 FIND_KERNEL(find_splits, 32, false, 4)

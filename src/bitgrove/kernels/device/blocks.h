@@ -9,6 +9,15 @@ typedef unsigned long long Word64;  // what 64-bit atomics take
 constexpr unsigned ALL_LANES = 0xFFFFFFFFu;
 constexpr int WARP = 32;
 
+// In a graph a kernel may be launched while the one before it still runs; it waits here before it
+// reads what that one writes.
+BG_FN void wait_for_last_kernel() {
+#if __CUDA_ARCH__ >= 900 && !defined(EMULATED_GPU)
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // A batch's blocks are numbered node by node: node i has [first_block[i], first_block[i + 1]).
 struct NodeBlock {
   int64_t node, index, n_blocks;

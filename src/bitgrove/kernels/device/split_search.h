@@ -7,6 +7,7 @@
 // is a Gain: PlainGain of gain.h, or RuledGain of rules.h.
 #pragma once
 
+#include "blocking.h"
 #include "candidates.h"
 #include "gain.h"
 #include "level_search.h"
@@ -163,9 +164,10 @@ BG_FN SplitInfo best_of_blocks(const SplitInfo* found, int64_t n_blocks) {
   return at < n_blocks ? load(found + at) : best;
 }
 
-// The host waits for `ready`: everything else is there before it.
-BG_FN void tell_host(const SplitInfo& info, SplitInfo* result) {
+// A host waits for `ready`: everything else is there before it.
+BG_FN void tell(const SplitInfo& info, SplitInfo* result, bool host_waits) {
   *result = info;
+  if (!host_waits) return;
   __threadfence_system();
   *static_cast<volatile int32_t*>(&result->ready) = 1;
 }
@@ -231,9 +233,12 @@ struct Findings {
 // make_gain: the Gain of a node.
 template <class Layout, bool Mixed, class MakeGain>
 __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* nodes,
-                            const Features& features, const GainRules& rules, int64_t n_blocks,
-                            const Findings& findings, const MakeGain& make_gain) {
-  const int64_t node = blockIdx.x / n_blocks, block = blockIdx.x % n_blocks;
+                            const Features& features, const GainRules& rules,
+                            const RoundSizes& sizes, const Findings& findings,
+                            const MakeGain& make_gain) {
+  const int64_t n_blocks = sizes.search_blocks, node = blockIdx.x / n_blocks,
+                block = blockIdx.x % n_blocks;
+  if (node >= sizes.n_searched) return;
   const int warp = threadIdx.x / WARP;
   const SearchNode mine = nodes[node];
   const auto gain = make_gain(mine);
@@ -267,21 +272,24 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
   if (threadIdx.x > 0) return;
   findings.n_done[node] = 0;  // ready for the next launch
   const bool is_split = best.gain > gain_floor(gain.parent_score, rules);
-  tell_host(is_split ? best : no_split(), findings.result + node);
+  tell(is_split ? best : no_split(), findings.result + sizes.first_found + node,
+       sizes.host_waits != 0);
 }
 
 }  // namespace bitgrove
 
 // What every kernel of the search takes, and what it makes of it.
 #define SEARCH_ARGUMENTS                                                                       \
-  int64_t *pool, int64_t slot_size, const __grid_constant__ Plan plan, int64_t nodes_at,       \
-      const int64_t *bin_offset, const uint8_t *has_missing, const uint8_t *tree_allowed,      \
-      int64_t allowed_stride, int64_t allowed_at, const uint8_t *kinds, int64_t first,         \
-      int64_t last, double grad_scale, double hess_scale, double reg_lambda, double reg_alpha, \
-      double min_gain, double cat_smooth, double cat_l2, double min_data_per_group,            \
-      double max_cat_threshold, double max_cat_to_onehot, int64_t n_blocks, SplitInfo *found,  \
-      unsigned *n_done, SplitInfo *result
+  int64_t *pool, int64_t slot_size, const __grid_constant__ Plan plan, int64_t sizes_at,       \
+      int64_t nodes_at, const int64_t *bin_offset, const uint8_t *has_missing,                 \
+      const uint8_t *tree_allowed, int64_t allowed_stride, int64_t allowed_at,                 \
+      const uint8_t *kinds, int64_t first, int64_t last, double grad_scale, double hess_scale, \
+      double reg_lambda, double reg_alpha, double min_gain, double cat_smooth, double cat_l2,  \
+      double min_data_per_group, double max_cat_threshold, double max_cat_to_onehot,           \
+      SplitInfo *found, unsigned *n_done, SplitInfo *result
 #define SEARCH_NAMED_ARGUMENTS                                                                   \
+  wait_for_last_kernel();                                                                        \
+  const RoundSizes& sizes = *plan.at<RoundSizes>(sizes_at);                                      \
   const SearchNode* nodes = plan.at<SearchNode>(nodes_at);                                       \
   const uint8_t* allowed = allowed_stride > 0 ? plan.at<uint8_t>(allowed_at) : tree_allowed;     \
   const GainRules rules{grad_scale,        hess_scale,       reg_lambda, reg_alpha,              \

@@ -206,8 +206,13 @@ struct PlacedBins {
 constexpr int THREADS = 256, PARTITION_THREADS = 512;
 constexpr int BUILD_THREADS = 512, WIDE_BUILD_THREADS = 1024, RANK_THREADS = 128;
 constexpr int EDGE_THREADS = 1024;
-// Room of a row in the losses over queries: two sums, and the hits down to its rank.
-constexpr int RANK_SCRATCH = 3;
+// Trees that a GPU grows ahead of the host (ahead_books.h) have one block that keeps their books: a
+// thread for each node that is known or was just searched, and for each node of a batch.
+constexpr int AHEAD_THREADS = 1024, MOST_BATCH = 256;
+constexpr int MOST_AHEAD_LEAVES = AHEAD_THREADS - 2 * MOST_BATCH;
+// Room of a row in the losses over queries: two sums, the hits down to its rank, and its place
+// among the labels.
+constexpr int RANK_SCRATCH = 4;
 // Rows of a block of the partition, and features of a block of the search.
 constexpr int PARTITION_ROWS = 4096, FEATURES_PER_BLOCK = 8;
 // Rows of a block of the binning.

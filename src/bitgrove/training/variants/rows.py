@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import Backend, OutputGradients
+from bitgrove.backends.base import Backend
+from bitgrove.backends.told import OutputGradients
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.row_ids import RowRuns, row_ids
 from bitgrove.data.sampling import Sample, row_sample, rows_key, share_limit

@@ -17,7 +17,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.backends.base import OutputGradients
+from bitgrove.backends.told import OutputGradients
 from bitgrove.data.sampling import KeepRule, keep_key
 from bitgrove.errors import ParameterError
 from bitgrove.kernels.plans import MAGNITUDE_BUCKETS, MAGNITUDE_SHIFT
