@@ -1,10 +1,11 @@
 """Leaves comments out of sources, for wheels: they are for who reads the repository.
 
 `without_comments(name, content)` returns the bytes of a file of Python, C++, CUDA or JavaScript
-without them; name: its path in the wheel. Every line stays where it is, so tracebacks and compilers
-name the right ones. Docstrings of what users call stay (docs/api), and types of its arguments.
-Those of private functions and classes, and of files that no page leads into, are comments: nobody
-asks for them while they run. Other files are returned as they are.
+without them, indented as little as will do; name: its path in the wheel. Every line stays where it
+is, so tracebacks and compilers name the right ones. Docstrings of what users call stay (docs/api),
+and types of its arguments. Those of private functions and classes, and of files that no page leads
+into, are comments, as are imports for types: nobody asks for them while they run. Other files are
+returned as they are.
 """
 
 from __future__ import annotations
@@ -94,6 +95,11 @@ def _without_types(text: str, inner: bool) -> str:
     return code.decode()
 
 
+def is_for_types(node: ast.AST) -> bool:
+    """What only a checker of types imports."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
 def _python(text: str, inner: bool) -> str:
     lines = text.split("\n")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -109,9 +115,51 @@ def _python(text: str, inner: bool) -> str:
         if not node.body:
             lines[first.lineno - 1] = f"{indent}pass"
             node.body = [ast.Pass()]
+    for node in ast.walk(tree):
+        if is_for_types(node):
+            first, last = node.body[0].lineno, node.body[-1].end_lineno
+            indent = " " * node.body[0].col_offset
+            lines[first - 1 : last] = [f"{indent}pass"] + [""] * (last - first)
+            node.body = [ast.Pass()]
     bare = "\n".join(lines)
     assert ast.dump(tree) == ast.dump(ast.parse(bare))
-    return _without_types(bare, inner)
+    return _least_indented(_without_types(bare, inner))
+
+
+def _rows_in_strings(tokens: list[tokenize.TokenInfo]) -> set[int]:
+    """Rows that begin inside of a string; of one with values in it, tokens tell the ends."""
+    rows: set[int] = set()
+    begins: list[int] = []
+    for token in tokens:
+        name = tokenize.tok_name[token.type]
+        if name == "STRING":
+            rows.update(range(token.start[0] + 1, token.end[0] + 1))
+        elif name == "FSTRING_START":
+            begins.append(token.start[0] + 1)
+        elif name == "FSTRING_END":
+            rows.update(range(begins.pop(), token.end[0] + 1))
+    return rows
+
+
+def _least_indented(text: str) -> str:
+    """A space for each level; none for what continues a line."""
+    lines = text.split("\n")
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    levels, level, begins = [0] * (len(lines) + 1), 0, True
+    for token in tokens:
+        if token.type in (tokenize.INDENT, tokenize.DEDENT):
+            level += 1 if token.type == tokenize.INDENT else -1
+        elif token.type == tokenize.NEWLINE:
+            begins = True
+        elif begins and token.type not in (tokenize.NL, tokenize.COMMENT):
+            levels[token.start[0]], begins = level, False
+    rows = _rows_in_strings(tokens)
+    for row, line in enumerate(lines, start=1):
+        if row not in rows:
+            lines[row - 1] = " " * levels[row] + line.lstrip(" ")
+    narrow = "\n".join(lines)
+    assert ast.dump(ast.parse(narrow)) == ast.dump(ast.parse(text))
+    return narrow
 
 
 def _slashes(text: str) -> str:

@@ -333,6 +333,7 @@ void init_cuda(nb::module_& m) {
         return std::pair(room.device_bytes, room.host_bytes);
       },
       "num_leaves"_a, "Bytes on the device, and pinned on the host, of an AheadGrowth.");
+  m.def("has_graphs", &Graph::is_there, "Whether the driver is new enough for an AheadGrowth.");
   nb::class_<AheadGrowth>(m, "AheadGrowth", "Grows trees on a GPU without waiting for the host.")
       .def(
           "__init__",

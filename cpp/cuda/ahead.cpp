@@ -128,14 +128,16 @@ void AheadGrowth::prepare_round(const CudaTree& tree, const AheadRules& rules) {
   Plan plan{};
   plan.address = device_;
   round_.begin();
-  if (rules.slot_size > MOST_CLEARED) tree.launch_clearing(round_, plan, places_);
-  tree.launch_builds(round_, plan, places_, build_blocks, rules.words == 1);
-  tree.launch_search(round_, plan, places_, find_blocks, {0, rules.n_features},
-                     reinterpret_cast<uint64_t>(books_.found));
-  round_.launch(choose, {1}, books_);
-  tree.launch_divide(round_, plan, places_, division_blocks,
-                     reinterpret_cast<uint64_t>(books_.left));
-  tree.launch_place(round_, kernels_.place, plan, places_, division_blocks + BOOK_BLOCKS, books_);
+  if (rules.slot_size > MOST_CLEARED) round_.add(tree.clearing(plan, places_));
+  round_.add(tree.building(plan, places_, build_blocks, rules.words == 1));
+  round_.add(tree.searching(plan, places_, find_blocks, {0, rules.n_features},
+                            reinterpret_cast<uint64_t>(books_.found)));
+  round_.add({choose, {1}, books_});
+  round_.add(
+      tree.division(plan, places_, division_blocks, reinterpret_cast<uint64_t>(books_.left)));
+  Launch place = tree.placing(kernels_.place, plan, places_, division_blocks + BOOK_BLOCKS);
+  place.add(books_);
+  round_.add(place);
   round_.finish();
 }
 

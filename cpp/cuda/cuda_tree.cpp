@@ -44,6 +44,85 @@ BlockPlan plan_blocks(std::span<const Build> builds, int half_bits, int64_t n_ti
   return plan;
 }
 
+Launch CudaTree::division(const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                          uint64_t left) const {
+  return {kernels.divide,
+          {blocks},
+          rows,
+          buffers.rows,
+          matrix.bins,
+          matrix.n_features,
+          plan,
+          at.sizes,
+          at.divisions,
+          at.first_division,
+          buffers.counts,
+          buffers.progress,
+          left};
+}
+
+Launch CudaTree::placing(const Kernel& kernel, const Plan& plan, const PlanPlaces& at,
+                         int64_t blocks) const {
+  return {kernel,       {blocks},          rows,           buffers.rows, plan,        at.sizes,
+          at.divisions, at.first_division, buffers.counts, pool,         slot_size(), at.cleared};
+}
+
+Launch CudaTree::clearing(const Plan& plan, const PlanPlaces& at) const {
+  constexpr int64_t PER_PROCESSOR = 8;
+  return {
+      kernels.clear, {PER_PROCESSOR * n_processors}, pool, slot_size(), plan, at.sizes, at.builds,
+      at.first_build};
+}
+
+Launch CudaTree::building(const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                          bool narrow) const {
+  const int64_t is_wide = wide;
+  return {narrow ? kernels.build_narrow : kernels.build,
+          {blocks, n_tiles()},
+          pool,
+          matrix.n_bins,
+          is_wide,
+          matrix.bins,
+          matrix.n_features,
+          matrix.bin_offset,
+          rows,
+          packed_rows,
+          plan,
+          at.sizes,
+          at.builds,
+          at.first_build};
+}
+
+Launch CudaTree::searching(const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                           std::pair<int64_t, int64_t> features, uint64_t result) const {
+  Launch launch{kernels.find,
+                {blocks},
+                pool,
+                slot_size(),
+                plan,
+                at.sizes,
+                at.nodes,
+                matrix.bin_offset,
+                matrix.has_missing,
+                allowed,
+                at.allowed_stride,
+                at.allowed,
+                matrix.kinds,
+                features.first,
+                features.second,
+                rules,
+                buffers.found,
+                buffers.n_done,
+                result};
+  if (split_rules.direction != 0) {
+    launch.add(split_rules.direction);
+    launch.add(split_rules.contribution);
+    launch.add(split_rules.path_smooth);
+    launch.add(split_rules.extra_trees);
+  }
+  return launch;
+}
+
 std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
   const auto n_nodes = static_cast<int64_t>(divisions.size());
   for (const Division& step : divisions) check_division(step, n_listed, matrix.n_features);
@@ -72,8 +151,8 @@ std::vector<RowCounts> CudaTree::divide(std::span<const Division> divisions) {
     at.first_division = writer.add(first_block);
     at.cleared = writer.add(cleared_);
     const Plan& plan = writer.finish();
-    launch_divide(stream, plan, at, first_block.back(), buffers.host_left);
-    launch_place(stream, kernels.place, plan, at, first_block.back());
+    stream.launch(division(plan, at, first_block.back(), buffers.host_left));
+    stream.launch(placing(kernels.place, plan, at, first_block.back()));
   }
   std::vector<RowCounts> found;
   for (int64_t i = 0; i < n_nodes; ++i) {
@@ -110,9 +189,9 @@ void CudaTree::write_builds(PlanWriter& writer, const BlockPlan& blocks, RoundSi
 }
 
 void CudaTree::start_builds(const Plan& plan, const PlanPlaces& at, const BlockPlan& blocks) {
-  if (!is_clear(blocks)) launch_clearing(stream, plan, at);
+  if (!is_clear(blocks)) stream.launch(clearing(plan, at));
   cleared_.clear();  // they are written to now
-  launch_builds(stream, plan, at, blocks.first_block.back(), blocks.words == 1);
+  stream.launch(building(plan, at, blocks.first_block.back(), blocks.words == 1));
 }
 
 void CudaTree::build(std::span<const Build> builds) {
@@ -164,8 +243,8 @@ void CudaTree::start_search(const Plan& plan, const PlanPlaces& at, const RoundS
     throw std::length_error("more nodes than the buffers have room for");
   auto* splits = host_pointer<SplitInfo>(buffers.host_splits);
   for (int64_t i = 0; i < sizes.n_searched; ++i) splits[i].ready = 0;
-  launch_search(stream, plan, at, sizes.n_searched * sizes.search_blocks, {first, last},
-                buffers.host_splits);
+  const int64_t n_blocks = sizes.n_searched * sizes.search_blocks;
+  stream.launch(searching(plan, at, n_blocks, {first, last}, buffers.host_splits));
 }
 
 std::vector<SplitInfo> CudaTree::found_splits(int64_t n_nodes) const {

@@ -98,24 +98,16 @@ class CudaTree {
   int64_t slot_size() const { return matrix.n_bins * (wide ? 2 : 1); }
   int64_t n_tiles() const { return TileView::n_tiles(static_cast<int>(matrix.n_features)); }
 
-  // The launches of a round, into a stream or a graph; `blocks` at least as many as its plan says.
-  // left, result: where rows gone left and splits are written, in the host's memory or the
-  // device's.
-  template <class To>
-  void launch_divide(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
-                     uint64_t left) const;
-  // more: what a kernel takes that also does something else.
-  template <class To, class... More>
-  void launch_place(To& to, const Kernel& kernel, const Plan& plan, const PlanPlaces& at,
-                    int64_t blocks, const More&... more) const;
-  template <class To>
-  void launch_clearing(To& to, const Plan& plan, const PlanPlaces& at) const;
-  template <class To>
-  void launch_builds(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
-                     bool narrow) const;
-  template <class To>
-  void launch_search(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
-                     std::pair<int64_t, int64_t> features, uint64_t result) const;
+  // The launches of a round; `blocks` at least as many as its plan says. left, result: where rows
+  // gone left and splits are written, in the host's memory or the device's.
+  Launch division(const Plan& plan, const PlanPlaces& at, int64_t blocks, uint64_t left) const;
+  // By `place`, or a kernel that does something else beside it and takes more.
+  Launch placing(const Kernel& kernel, const Plan& plan, const PlanPlaces& at,
+                 int64_t blocks) const;
+  Launch clearing(const Plan& plan, const PlanPlaces& at) const;
+  Launch building(const Plan& plan, const PlanPlaces& at, int64_t blocks, bool narrow) const;
+  Launch searching(const Plan& plan, const PlanPlaces& at, int64_t blocks,
+                   std::pair<int64_t, int64_t> features, uint64_t result) const;
 
  private:
   BlockPlan blocks_for(std::span<const Build> builds) const;
@@ -132,51 +124,5 @@ class CudaTree {
 
   std::vector<int> expected_, cleared_;  // slots: before a division, and by it
 };
-
-template <class To>
-void CudaTree::launch_divide(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
-                             uint64_t left) const {
-  to.launch(kernels.divide, {blocks}, rows, buffers.rows, matrix.bins, matrix.n_features, plan,
-            at.sizes, at.divisions, at.first_division, buffers.counts, buffers.progress, left);
-}
-
-template <class To, class... More>
-void CudaTree::launch_place(To& to, const Kernel& kernel, const Plan& plan, const PlanPlaces& at,
-                            int64_t blocks, const More&... more) const {
-  to.launch(kernel, {blocks}, rows, buffers.rows, plan, at.sizes, at.divisions, at.first_division,
-            buffers.counts, pool, slot_size(), at.cleared, more...);
-}
-
-template <class To>
-void CudaTree::launch_clearing(To& to, const Plan& plan, const PlanPlaces& at) const {
-  constexpr int64_t PER_PROCESSOR = 8;
-  to.launch(kernels.clear, {PER_PROCESSOR * n_processors}, pool, slot_size(), plan, at.sizes,
-            at.builds, at.first_build);
-}
-
-template <class To>
-void CudaTree::launch_builds(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
-                             bool narrow) const {
-  const int64_t is_wide = wide;
-  to.launch(narrow ? kernels.build_narrow : kernels.build, {blocks, n_tiles()}, pool, matrix.n_bins,
-            is_wide, matrix.bins, matrix.n_features, matrix.bin_offset, rows, packed_rows, plan,
-            at.sizes, at.builds, at.first_build);
-}
-
-template <class To>
-void CudaTree::launch_search(To& to, const Plan& plan, const PlanPlaces& at, int64_t blocks,
-                             std::pair<int64_t, int64_t> features, uint64_t result) const {
-  const auto launch = [&](const auto&... more) {
-    to.launch(kernels.find, {blocks}, pool, slot_size(), plan, at.sizes, at.nodes,
-              matrix.bin_offset, matrix.has_missing, allowed, at.allowed_stride, at.allowed,
-              matrix.kinds, features.first, features.second, rules.grad_scale, rules.hess_scale,
-              rules.reg_lambda, rules.reg_alpha, rules.min_gain, rules.cat_smooth, rules.cat_l2,
-              rules.min_data_per_group, rules.max_cat_threshold, rules.max_cat_to_onehot,
-              buffers.found, buffers.n_done, result, more...);
-  };
-  if (split_rules.direction == 0) return launch();
-  launch(split_rules.direction, split_rules.contribution, split_rules.path_smooth,
-         split_rules.extra_trees);
-}
 
 }  // namespace bitgrove

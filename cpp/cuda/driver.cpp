@@ -10,7 +10,6 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "cuda/graph.h"
 
@@ -71,6 +70,20 @@ void find(void* library, const char* name, Function& function) {
     throw std::runtime_error(std::string("the NVIDIA driver has no ") + name + "; update it");
 }
 
+// All or none: drivers before that of CUDA 12.3 lack some.
+void find_graphs(void* library, Driver& driver) {
+  driver.drop_graph = nullptr;
+  if (!symbol(library, "cuGraphAddDependencies_v2")) return;
+  find(library, "cuGraphCreate", driver.new_graph);
+  find(library, "cuGraphAddKernelNode_v2", driver.add_kernel);
+  find(library, "cuGraphAddDependencies_v2", driver.add_edge);
+  find(library, "cuGraphInstantiateWithFlags", driver.instantiate);
+  find(library, "cuGraphExecKernelNodeSetParams_v2", driver.set_kernel);
+  find(library, "cuGraphLaunch", driver.run);
+  find(library, "cuGraphExecDestroy", driver.drop_instance);
+  find(library, "cuGraphDestroy", driver.drop_graph);
+}
+
 Driver load_driver() {
   void* library = open_driver();
   if (!library) throw std::runtime_error("the NVIDIA driver does not load: " + why_not());
@@ -82,14 +95,7 @@ Driver load_driver() {
   find(library, "cuStreamSynchronize", driver.synchronize);
   find(library, "cuStreamQuery", driver.query);
   find(library, "cuGetErrorName", driver.error_name);
-  find(library, "cuGraphCreate", driver.new_graph);
-  find(library, "cuGraphAddKernelNode_v2", driver.add_kernel);
-  find(library, "cuGraphAddDependencies_v2", driver.add_edge);
-  find(library, "cuGraphInstantiateWithFlags", driver.instantiate);
-  find(library, "cuGraphExecKernelNodeSetParams_v2", driver.set_kernel);
-  find(library, "cuGraphLaunch", driver.run);
-  find(library, "cuGraphExecDestroy", driver.drop_instance);
-  find(library, "cuGraphDestroy", driver.drop_graph);
+  find_graphs(library, driver);
   return driver;
 }
 
@@ -108,12 +114,11 @@ void check(int status, const char* what) {
 
 void* pointer(uint64_t handle) { return reinterpret_cast<void*>(handle); }
 
-KernelNode node_of(const Graph::Step& step, std::vector<void*>& addresses) {
-  for (size_t start : step.starts)
-    addresses.push_back(const_cast<std::byte*>(step.bytes.data() + start));
-  const Kernel& kernel = step.kernel;
+KernelNode node_of(const Launch& launch, std::array<void*, Launch::MOST_ARGUMENTS>& addresses) {
+  addresses = launch.addresses();
+  const Kernel& kernel = launch.kernel;
   return {pointer(kernel.handle),
-          {static_cast<unsigned>(step.grid.x), static_cast<unsigned>(step.grid.y), 1},
+          {static_cast<unsigned>(launch.grid.x), static_cast<unsigned>(launch.grid.y), 1},
           {kernel.threads, 1, 1},
           kernel.shared_bytes,
           addresses.data(),
@@ -124,37 +129,54 @@ KernelNode node_of(const Graph::Step& step, std::vector<void*>& addresses) {
 
 }  // namespace
 
-void Graph::add(Step step) {
-  if (at_ == steps_.size()) {
-    steps_.push_back(std::move(step));
-    is_same_ = false;
-  } else if (steps_[at_] != step) {
-    const bool has_moved = steps_[at_].kernel.handle != step.kernel.handle;
-    steps_[at_] = std::move(step);
-    if (instance_ == 0 || has_moved)
-      is_same_ = false;
-    else
-      set_step(at_);
-  }
-  ++at_;
+void Launch::append(const void* argument, size_t n, size_t alignment) {
+  n_bytes = (n_bytes + alignment - 1) / alignment * alignment;
+  if (n_bytes + n > MOST_BYTES || n_arguments == MOST_ARGUMENTS)
+    throw std::length_error("a kernel has too many arguments");
+  std::memcpy(bytes.data() + n_bytes, argument, n);
+  starts[n_arguments++] = static_cast<uint16_t>(n_bytes);
+  n_bytes += n;
 }
 
-void Graph::set_step(size_t at) const {
-  std::vector<void*> addresses;
-  const KernelNode node = node_of(steps_[at], addresses);
-  check(driver().set_kernel(pointer(instance_), pointer(nodes_[at]), &node), "a graph's kernel");
+std::array<void*, Launch::MOST_ARGUMENTS> Launch::addresses() const {
+  std::array<void*, MOST_ARGUMENTS> found{};
+  for (size_t i = 0; i < n_arguments; ++i)
+    found[i] = const_cast<std::byte*>(bytes.data() + starts[i]);
+  return found;
+}
+
+bool Launch::operator==(const Launch& other) const {
+  return kernel == other.kernel && grid == other.grid && n_bytes == other.n_bytes &&
+         std::memcmp(bytes.data(), other.bytes.data(), n_bytes) == 0;
+}
+
+bool Graph::is_there() { return driver().drop_graph != nullptr; }
+
+void Graph::add(const Launch& launch) {
+  const size_t at = at_++;
+  if (at == launches_.size()) {
+    launches_.push_back(launch);
+    is_same_ = false;
+  } else if (!(launches_[at] == launch)) {
+    is_same_ &= launches_[at].kernel.handle == launch.kernel.handle;
+    launches_[at] = launch;
+    if (!is_same_) return;
+    std::array<void*, Launch::MOST_ARGUMENTS> addresses;
+    const KernelNode node = node_of(launch, addresses);
+    check(driver().set_kernel(pointer(instance_), pointer(nodes_[at]), &node), "a graph's kernel");
+  }
 }
 
 void Graph::finish() {
-  if (is_same_ && at_ == steps_.size()) return;
-  steps_.resize(at_);
+  if (is_same_ && at_ == launches_.size()) return;
+  launches_.erase(launches_.begin() + static_cast<std::ptrdiff_t>(at_), launches_.end());
   drop();
   void *graph = nullptr, *instance = nullptr;
   check(driver().new_graph(&graph, 0), "a graph");
   graph_ = reinterpret_cast<uint64_t>(graph);
-  for (const Step& step : steps_) {
-    std::vector<void*> addresses;
-    const KernelNode node = node_of(step, addresses);
+  for (const Launch& launch : launches_) {
+    std::array<void*, Launch::MOST_ARGUMENTS> addresses;
+    const KernelNode node = node_of(launch, addresses);
     void* added = nullptr;
     check(driver().add_kernel(&added, graph, nullptr, 0, &node), "a graph's kernel");
     if (!nodes_.empty()) {
@@ -175,6 +197,10 @@ void Graph::drop() {
   if (graph_ != 0) driver().drop_graph(pointer(graph_));
   instance_ = graph_ = 0;
   nodes_.clear();
+}
+
+void Stream::launch(const Launch& launch) const {
+  launch_raw(launch.kernel, launch.grid, launch.addresses().data());
 }
 
 void Stream::run(uint64_t graph) const {

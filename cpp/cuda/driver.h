@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 
 namespace bitgrove {
@@ -27,6 +28,34 @@ struct Grid {
   bool operator==(const Grid&) const = default;
 };
 
+// A kernel with its arguments, to be run now or kept. Arguments must have exactly the kernel's
+// types: addresses, int64_t, uint64_t, double, records.
+struct Launch {
+  static constexpr size_t MOST_BYTES = 4096, MOST_ARGUMENTS = 40;  // the driver takes no more bytes
+
+  Kernel kernel;
+  Grid grid{0};
+  alignas(16) std::array<std::byte, MOST_BYTES> bytes{};
+  std::array<uint16_t, MOST_ARGUMENTS> starts;
+  size_t n_bytes = 0, n_arguments = 0;
+
+  template <class... Args>
+  Launch(const Kernel& kernel, Grid grid, const Args&... args) : kernel(kernel), grid(grid) {
+    (add(args), ...);
+  }
+  template <class T>
+  void add(const T& argument) {
+    static_assert(alignof(T) <= 16 && sizeof(T) % 8 == 0, "every argument has whole words");
+    append(&argument, sizeof argument, alignof(T));
+  }
+  // Where the arguments are, as the driver wants to be told.
+  std::array<void*, MOST_ARGUMENTS> addresses() const;
+  bool operator==(const Launch& other) const;
+
+ private:
+  void append(const void* argument, size_t n, size_t alignment);
+};
+
 class Stream {
  public:
   explicit Stream(uint64_t handle = 0) : handle_(handle) {}
@@ -38,6 +67,7 @@ class Stream {
         const_cast<void*>(static_cast<const void*>(&args))...};
     launch_raw(kernel, grid, addresses.data());
   }
+  void launch(const Launch& launch) const;
   void launch_raw(const Kernel& kernel, Grid grid, void** arguments) const;
   void upload(DeviceAddress to, const void* from, size_t n_bytes) const;
   void download(void* to, DeviceAddress from, size_t n_bytes) const;

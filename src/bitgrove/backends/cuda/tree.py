@@ -66,7 +66,7 @@ class CudaPool:
         self._add_buffers(tree.buffers)
         self._add_kernels(tree.kernels)
         self._rules: SplitRules | None = None
-        if num_leaves <= _C["MOST_AHEAD_LEAVES"]:
+        if num_leaves <= _C["MOST_AHEAD_LEAVES"] and _core.has_graphs():
             self._add_ahead(num_leaves)
 
     def _add_matrix(self, bins: Any) -> None:

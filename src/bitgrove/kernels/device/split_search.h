@@ -279,21 +279,16 @@ __device__ void find_splits(int64_t* pool, int64_t slot_size, const SearchNode* 
 }  // namespace bitgrove
 
 // What every kernel of the search takes, and what it makes of it.
-#define SEARCH_ARGUMENTS                                                                       \
-  int64_t *pool, int64_t slot_size, const __grid_constant__ Plan plan, int64_t sizes_at,       \
-      int64_t nodes_at, const int64_t *bin_offset, const uint8_t *has_missing,                 \
-      const uint8_t *tree_allowed, int64_t allowed_stride, int64_t allowed_at,                 \
-      const uint8_t *kinds, int64_t first, int64_t last, double grad_scale, double hess_scale, \
-      double reg_lambda, double reg_alpha, double min_gain, double cat_smooth, double cat_l2,  \
-      double min_data_per_group, double max_cat_threshold, double max_cat_to_onehot,           \
+#define SEARCH_ARGUMENTS                                                                          \
+  int64_t *pool, int64_t slot_size, const __grid_constant__ Plan plan, int64_t sizes_at,          \
+      int64_t nodes_at, const int64_t *bin_offset, const uint8_t *has_missing,                    \
+      const uint8_t *tree_allowed, int64_t allowed_stride, int64_t allowed_at,                    \
+      const uint8_t *kinds, int64_t first, int64_t last, const __grid_constant__ GainRules rules, \
       SplitInfo *found, unsigned *n_done, SplitInfo *result
 #define SEARCH_NAMED_ARGUMENTS                                                                   \
   wait_for_last_kernel();                                                                        \
   const RoundSizes& sizes = *plan.at<RoundSizes>(sizes_at);                                      \
   const SearchNode* nodes = plan.at<SearchNode>(nodes_at);                                       \
   const uint8_t* allowed = allowed_stride > 0 ? plan.at<uint8_t>(allowed_at) : tree_allowed;     \
-  const GainRules rules{grad_scale,        hess_scale,       reg_lambda, reg_alpha,              \
-                        min_gain,          cat_smooth,       cat_l2,     min_data_per_group,     \
-                        max_cat_threshold, max_cat_to_onehot};                                   \
   const Features features{bin_offset, has_missing, allowed, kinds, allowed_stride, first, last}; \
   const Findings findings{found, n_done, result};
