@@ -74,10 +74,30 @@ def _typed(function: ast.AST) -> Iterator[tuple[ast.AST, str, bytes]]:
                 yield one, "annotation", b":"
         if function.returns:
             yield function, "returns", b"->"
+        for one in _own_statements(function):
+            if isinstance(one, ast.AnnAssign) and one.value is not None:
+                yield one, "annotation", b":"
+
+
+def _own_statements(function: ast.AST) -> Iterator[ast.AST]:
+    """Not those of functions and classes inside of it."""
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, _WITH_DOCSTRING):
+            yield child
+            yield from _own_statements(child)
+
+
+class _Untyped(ast.NodeTransformer):
+    """A variable whose type was left out is assigned to."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.annotation is not None:
+            return node
+        return ast.Assign(targets=[node.target], value=node.value, lineno=node.lineno)
 
 
 def _without_types(text: str, inner: bool) -> str:
-    """Without types of arguments and of what functions return, if they are on one line."""
+    """Without types of functions and of their variables, if they are on one line."""
     tree, code = ast.parse(text), text.encode()
     starts = [0, *(found.end() for found in re.finditer(b"\n", code))]
     spans = []
@@ -91,7 +111,7 @@ def _without_types(text: str, inner: bool) -> str:
         setattr(node, field, None)
     for begin, end in sorted(spans, reverse=True):
         code = code[:begin] + code[end:]
-    assert ast.dump(tree) == ast.dump(ast.parse(code))
+    assert ast.dump(_Untyped().visit(tree)) == ast.dump(ast.parse(code))
     return code.decode()
 
 

@@ -30,9 +30,25 @@ def module(monkeypatch: pytest.MonkeyPatch):
     return importlib.import_module
 
 
+class _PlainVariables(ast.NodeTransformer):
+    """Those of functions; fields of classes keep their types."""
+
+    in_function = False
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        outer = self.in_function
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            self.in_function = isinstance(node, ast.FunctionDef)
+        self.generic_visit(node)
+        self.in_function = outer
+        if outer and isinstance(node, ast.AnnAssign) and node.value is not None:
+            return ast.Assign([node.target], node.value, lineno=node.lineno)
+        return node
+
+
 def _python_meaning(text: str) -> str:
     """What runs: without docstrings, which are looked at below, and what is for types."""
-    tree = ast.parse(text)
+    tree = _PlainVariables().visit(ast.parse(text))
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             node.body = [ast.Pass()]

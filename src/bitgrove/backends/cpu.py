@@ -335,7 +335,7 @@ class CpuTreeWork(CoreTree):
         """From row lists to row order: everything after it is read in order."""
         backend, n_leaves = self._backend, len(begins)
         # One number more than there are leaves: rows in none.
-        dtype = np.min_scalar_type(n_leaves)
+        dtype = np.uint8 if n_leaves < 2**8 else np.uint16 if n_leaves < 2**16 else np.uint32
         # The rows are divided by now: what that needed is free for the leaves.
         self._leaf_of = self._scratch.view(dtype)[: self.pool.matrix.n_rows]
         how = (backend.n_threads, backend.simd)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,22 +54,27 @@ class Tree:
     leaf_rows: NDArray[np.int64]
     leaf_hess: NDArray[np.float64]
     left_bins: NDArray[np.uint64] = field(default_factory=no_sets)
+    _rest: ClassVar[Any] = None  # of one that was just grown: makes the other fields
 
     @classmethod
     def grown(cls, leaf_value: NDArray[np.float64], rest: Callable[[], dict[str, Any]]) -> Tree:
         """The tree of these leaf values; rest: says all other fields, once."""
         tree = cls.__new__(cls)
-        tree.__dict__.update(leaf_value=leaf_value, _rest=rest)
+        object.__setattr__(tree, "leaf_value", leaf_value)
+        object.__setattr__(tree, "_rest", rest)
         return tree
 
     def write_down(self) -> None:
         """What is not known yet."""
-        rest = self.__dict__.pop("_rest", None)
-        if rest is not None:
-            self.__dict__.update(rest())
+        rest: Any = self._rest
+        if rest is None:
+            return
+        for name, values in rest().items():
+            object.__setattr__(self, name, values)
+        object.__setattr__(self, "_rest", None)
 
     def __getattr__(self, name: str) -> Any:
-        if "_rest" not in self.__dict__:
+        if self._rest is None:
             raise AttributeError(f"a Tree has no {name!r}")
         self.write_down()
         return getattr(self, name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ from bitgrove.training.encoding import (
     shared_bins,
     with_agreed_levels,
 )
-from bitgrove.training.grower import Grower, TreeSample, split_params
+from bitgrove.training.grower import Grower, Later, TreeSample, split_params
 from bitgrove.training.guards import Guards, check_savable
 from bitgrove.training.histograms import LOCAL_WIDTHS, WidthPlan
 from bitgrove.training.quantize import quantize, traits_of
@@ -162,6 +162,7 @@ class Booster:
         self.leaf_weights = None
         if self.objective.leaf_level is not None:
             self.leaf_weights = self.backend.upload(integer_weights(weight, comm))
+        self._traits = [traits_of(self.objective, k) for k in range(self.objective.n_outputs)]
         self.gradients: Gradients | None = None  # of the last iteration, for callbacks
         rows = TrainingRows(dataset, self.objective, self.backend, self.runs, comm)
         self.draws: RowDraws = make_draws(params, rows)
@@ -245,7 +246,7 @@ class Booster:
     def _add_tree(self, output: int, gradients: OutputGradients, iteration: int) -> ScoreChange:
         number, params, backend = len(self.trees), self.params, self.backend
         key = rounding_key(params.random_state, number)
-        traits = traits_of(self.objective, output)
+        traits = self._traits[output]
         drawn = self.draws.draw(gradients, iteration, number)
         quantized = quantize(backend, drawn.gradients, params, key, self.runs, self.comm, traits)
         n_columns = self.matrix.mapper.n_features
@@ -258,7 +259,7 @@ class Booster:
         if refits:
             units = leaf_units(gradients, drawn.largest or quantized.largest, growth.n_rows)
             told = work.leaf_sums(gradients.grad, gradients.hess, units)
-        grown = cache(partial(self.grower.finish, growth, quantized.hess_scale))
+        grown = Later(self.grower, growth, quantized.hess_scale)
         if refits:
             sums = original_leaf_sums(told, units, self.comm)
         else:

@@ -54,6 +54,20 @@ class Growth(NamedTuple):
     n_rows: int  # of all its leaves, on all ranks
 
 
+class Later:
+    """The GrownTree of a growth, written down when it is wanted."""
+
+    def __init__(self, grower: Grower, growth: Growth, hess_scale: float) -> None:
+        self._how = (grower, growth, hess_scale)
+        self._grown: GrownTree | None = None
+
+    def __call__(self) -> GrownTree:
+        if self._grown is None:
+            grower, growth, hess_scale = self._how
+            self._grown = grower.write_down(growth, hess_scale)
+        return self._grown
+
+
 class TreeSample(NamedTuple):
     """What of the data a tree may look at."""
 
@@ -139,8 +153,8 @@ class Grower:
         work.set_leaves(*frontier.leaves())
         return Growth(work, frontier, n_rows)
 
-    def finish(self, growth: Growth, hess_scale: float) -> GrownTree:
-        """Writes the splits down."""
+    def write_down(self, growth: Growth, hess_scale: float) -> GrownTree:
+        """The splits of a tree that was grown."""
         mapper = self.matrix.mapper
         cuts = (mapper.edge_values, mapper.edge_offset, mapper.has_missing)
         grown = GrownTree(**growth.frontier.finish(*cuts, hess_scale))
