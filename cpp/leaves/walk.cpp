@@ -124,11 +124,11 @@ class Walk {
   BinnedRows rows_;
   BinnedTree tree_;
   std::vector<Step> steps_;
-  bool is_plain_ = true;          // all splits are by a bin of a column
-  std::vector<int32_t> place_;    // of each split: its column, or ~k
-  std::vector<int64_t> begins_;   // of each feature that is asked for, its first position
-  std::vector<uint8_t> implied_;  // and its implied bin
-  std::vector<bool> wanted_;      // by position: whether it is of such a feature
+  [[maybe_unused]] bool is_plain_ = true;  // all splits are by a bin of a column
+  std::vector<int32_t> place_;             // of each split: its column, or ~k
+  std::vector<int64_t> begins_;            // of each feature that is asked for, its first position
+  std::vector<uint8_t> implied_;           // and its implied bin
+  std::vector<bool> wanted_;               // by position: whether it is of such a feature
 };
 
 const BinSet* binned_sets(const Matrix<const uint64_t>& left_bins, size_t n_splits) {

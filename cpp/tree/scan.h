@@ -296,7 +296,7 @@ BG_FN int first_bin(int n, const Holds& holds) {
        step /= 2) {
     const int next = first + step;
     const bool is_before = !holds(std::min(next, n) - 1);
-    first = (next <= n) & is_before ? next : first;
+    first = ((next <= n) & is_before) ? next : first;
   }
   return first;
 }
