@@ -35,6 +35,16 @@ def test_what_is_not_finite_is_above_all_numbers(backend: Any, bad: float) -> No
     assert scores_with(bad).gradients(backend).magnitudes["grad_top"][0] >= 0x7F800000
 
 
+def test_magnitudes_may_be_read_when_the_next_are_on_their_way(backend: Any) -> None:
+    first, second = (scores_with(value).gradients(backend) for value in (2.0, -8.0))
+    tops = [found.magnitudes["grad_top"].view(np.float32)[0] for found in (first, second)]
+    assert (
+        tops
+        == [2.0, 8.0]
+        == [found.magnitudes["grad_top"].view(np.float32)[0] for found in (first, second)]
+    )
+
+
 @pytest.mark.parametrize("name", list(OBJECTIVES))
 def test_training_gives_one_model(backend: Any, name: str) -> None:
     expected, found = train_on("cpu", name), train_on("cuda", name)

@@ -57,7 +57,7 @@ def _library(text: str, name: str, *options: str) -> Path:
 @cache
 def driver() -> ctypes.CDLL:
     """Loaded so that whoever asks for libcuda.so.1 afterwards finds it."""
-    text = (HERE / "driver.cpp").read_text()
+    text = "".join((HERE / file).read_text() for file in ("driver.cpp", "graphs.cpp"))
     library = _library(text, "driver", "-Wl,-soname,libcuda.so.1", "-O2")
     return ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
