@@ -290,8 +290,8 @@ class Booster:
 
     def _write_down(self) -> None:
         """The last tree, of which only the leaf values may be known."""
-        for tree in self.trees[-1:]:
-            tree.write_down()
+        if self.trees:
+            self.trees[-1].write_down()
 
     def _quantiles(self, output: int, work: TreeWork, n_leaves: int, level: float) -> F64:
         """Of the residuals of each leaf."""

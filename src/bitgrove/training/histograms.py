@@ -37,21 +37,18 @@ class WidthPlan:
     def __init__(self, quantized: QuantizedGradients, n_rows: int) -> None:
         """n_rows: on all ranks, as the sums."""
         self._limits = max(quantized.grad_limit, 1), max(quantized.hess_limit, 1)
-        abs_grad, hess = quantized.abs_grad_sum, quantized.hess_sum
-        n_active = max(n_rows - quantized.zero_rows, 1)
         grad_limit, hess_limit = self._limits
+        # No row is wider than a sum.
+        grad, hess = max(quantized.abs_grad_sum, grad_limit), max(quantized.hess_sum, hess_limit)
+        n_active = max(n_rows - quantized.zero_rows, 1)
         most_rows, usual_rows = [ALL_ROWS] * len(_RANGES), [ALL_ROWS] * len(_RANGES)
         for i, (width, (grad_range, hess_range)) in enumerate(_RANGES.items()):
-            # If the sums over all rows fit, so do those of any node, here and in wider halves. No
-            # row is wider than a sum.
-            if max(abs_grad, grad_limit) <= grad_range and max(hess, hess_limit) <= hess_range:
+            # If the sums over all rows fit, so do those of any node, here and in wider halves.
+            if grad <= grad_range and hess <= hess_range:
                 break
             most_rows[i] = min(self.rows_that_fit(width), ALL_ROWS)
-            usual_rows[i] = min(
-                grad_range * n_active // max(abs_grad, 1),
-                hess_range * n_active // max(hess, 1),
-                ALL_ROWS,
-            )
+            by_grad, by_hess = grad_range * n_active // grad, hess_range * n_active // hess
+            usual_rows[i] = min(by_grad, by_hess, ALL_ROWS)
         self._most_rows = most_rows[-1]  # of the widest
         self.limits = _core.WidthLimits(
             most_rows[1:], most_rows, usual_rows, BLOCK_ROWS, LEAST_BLOCK_ROWS, LEAST_ROWS
