@@ -150,6 +150,7 @@ RecordArray divide(CudaTree& tree, const Records<Division>& divisions) {
 
 // Where the device can keep the books of the tree itself.
 void begin(CudaTree& tree, const Frontier& frontier, double alpha) {
+  require(!frontier.nodes().empty(), "the frontier was not told the root");
   tree.has_begun = tree.ahead && tree.ahead->takes(tree, frontier);
   if (tree.has_begun) tree.ahead->begin(tree, frontier, alpha);
 }

@@ -359,6 +359,7 @@ void Frontier::take_in(int id, const SplitInfo& found) {
 }
 
 void Frontier::adopt(std::span<const FoundNode> found) {
+  if (nodes_.empty()) throw std::invalid_argument("the frontier was not told the root");
   pairs_.clear();
   for (size_t i = 0; i < found.size(); ++i) {
     const int id = n_adopted_++;

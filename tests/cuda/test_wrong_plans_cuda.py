@@ -29,6 +29,14 @@ def tree() -> Any:
     return made
 
 
+def test_a_frontier_without_a_root(tree: Any) -> None:
+    rows = 2**40
+    widths = _core.WidthLimits([rows] * 3, [rows] * 4, [rows] * 4, 8192, 1024, 256)
+    limits = {"max_depth": -1, "min_child_samples": 1.0, "min_child_hess": 1.0, "widths": widths}
+    with pytest.raises(ValueError, match="was not told the root"):
+        tree.begin(_core.Frontier(n_slots=2, num_leaves=2, **limits), 0.5)
+
+
 @pytest.mark.parametrize("change", BAD_BUILDS, ids=str)
 def test_builds(tree: Any, change: dict[str, int]) -> None:
     fields = {"begin": 0, "end": 5, "block_rows": 8, "local_width": 8, "total_width": 32}
