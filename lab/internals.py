@@ -50,7 +50,7 @@ __all__ = [
     "HostMemoryError", "TreeByTree", "Wrapped", "bin_once", "bin_rows", "bins_of", "blocks",
     "chosen_by_hash", "estimates_noted", "evaluate", "files", "gather_facts", "host_laps",
     "import_cupy", "make_higgs_like", "n_bins", "scores_along", "simd_level", "statistics_alone",
-    "tables", "timed_cuda_verbs", "write_atomically",
+    "tables", "timed_cuda_verbs", "without_record", "write_atomically",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -336,6 +336,13 @@ def host_laps() -> Iterator[dict[str, list[float]]]:
                 mock.patch.object(owner, name, on_clock(getattr(owner, name), label))
             )
         yield laps
+
+
+@contextmanager
+def without_record() -> Iterator[None]:
+    """Trainings that make no fingerprints of their data."""
+    with mock.patch.object(booster, "record_of", lambda *_: None):
+        yield
 
 
 # ---------------------------------------------------------------- memory

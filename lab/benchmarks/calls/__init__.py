@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from lab import benchmarks
 
 WHICH = {
+    "along": "milliseconds and rounds of a tree, from the first to the last, on the GPU",
     "binning": "from a table of the host to bins",
     "fingerprint": "the record of a training: fingerprints of its data",
     "first_use": "the first training of a process, without and with compiled kernels on disk",
+    "kernels": "launches and time of each kernel of a tree, by NVIDIA's ncu",
     "laps": "where the host's time goes while a tree grows on the GPU",
     "predict": "predictions of host rows, on the CPU and on the GPU",
 }

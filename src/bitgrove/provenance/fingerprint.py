@@ -29,7 +29,9 @@ from bitgrove.machine.threads import map_in_threads
 BLOCK_VALUES, LEAST_ROWS = 1 << 16, 256
 _DIGEST = hashlib.sha256().digest_size
 _SENT_ROWS = 1 << 18  # of a GPU's table that are on the host at a time
-_STRIP = 64  # columns that are written at a time: their bytes stay in the cache
+# Columns that are written and hashed at a time: all of a usual block, so that threads ask for
+# Python's lock twice per block, and few enough that their bytes stay in the cache.
+_STRIP = BLOCK_VALUES // LEAST_ROWS
 
 F64 = NDArray[np.float64]
 Part = Sequence[NDArray[Any]] | SparseTable  # columns of values, or a table stored by rows

@@ -176,10 +176,13 @@ class Booster:
     def _begin_record(self) -> RecordMaking:
         """Fingerprints of the data; made while the trees grow where the host has nothing to do."""
         known = None if self.init_model is None else self.init_model.digest()
+        in_background = self.backend.leaves_host_idle and self.comm.size == 1
         n_threads = resolve_threads(self.params.n_jobs)
+        if in_background:  # a quarter is left to the loop: trees wait when its thread does
+            n_threads = max(1, n_threads * 3 // 4)
         bins_of = shared_bins(self.dataset, self.params)
         make = partial(record_of, self.dataset, self.runs, self.comm, n_threads, known, bins_of)
-        return RecordMaking(make, self.backend.leaves_host_idle and self.comm.size == 1)
+        return RecordMaking(make, in_background)
 
     def start_scores(self, dataset: Dataset) -> Any:
         """(n_outputs, n_rows) on the backend: base scores, init_model's, or the rows' own."""
