@@ -41,7 +41,7 @@ AheadRoom lay_out(AheadBooks& books, int64_t num_leaves, DeviceAddress device, u
   there.place(books.state, 1);
   there.place(books.nodes, n_nodes);
   there.place(books.found, n_nodes);
-  there.place(books.known, AHEAD_THREADS);
+  there.place(books.known, num_leaves);
   there.place(books.waiting, 2 * n_batch);
   there.place(books.batch, n_batch);
   there.place(books.sizes, 1);
@@ -123,8 +123,8 @@ void AheadGrowth::prepare_round(const CudaTree& tree, const AheadRules& rules) {
                                        MANY_WARPS / FEATURES_PER_BLOCK + n_searched);
   const int64_t division_blocks = blocks_of(n_rows, PARTITION_ROWS) + n_batch;
   Kernel choose = kernels_.choose;
-  const auto n_keys = static_cast<unsigned>(rules.growth.num_leaves + n_searched);
-  choose.threads = std::max(2u * 32, std::bit_ceil(n_keys));
+  const auto n_most = static_cast<unsigned>(std::max(rules.growth.num_leaves, n_searched));
+  choose.threads = std::max(2u * 32, std::bit_ceil(n_most));
   Plan plan{};
   plan.address = device_;
   round_.begin();

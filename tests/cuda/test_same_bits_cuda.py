@@ -45,6 +45,21 @@ def test_settings_that_change_nothing(backend: Any, name: str) -> None:
         assert case.train(**{"device": "cuda", **change}).digest() == digest
 
 
+@pytest.mark.parametrize("num_leaves", [31, 120])
+def test_a_gpu_chooses_nodes_as_the_frontier_does(backend: Any, num_leaves: int) -> None:
+    """Gains grow on the way down here: ranks by the least gain alone leave rounds to the host."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 8))
+    y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] + rng.normal(size=3000) > 0
+    params = {**BINARY, "num_leaves": num_leaves, "n_estimators": 30, "min_child_samples": 5,
+              "frontier_alpha": 0.6}  # fmt: skip
+    rounds = [
+        bg.train({**params, "device": device}, bg.Dataset(X, y)).info.rounds_per_tree
+        for device in ("cuda", "cpu")
+    ]
+    assert sum(rounds[0]) <= 1.02 * sum(rounds[1])
+
+
 @pytest.mark.parametrize("n_ranks", [2, 3])
 @pytest.mark.parametrize(
     "name",
@@ -124,7 +139,8 @@ def test_rows_that_share_the_bins_of_others(backend: Any) -> None:
 SHAPES = [(1, 1), (2, 1), (31, 3), (400, 33), (64, 300)]
 # A warp looks at several features of a node.
 WIDE_SHAPES = [
-    pytest.param(*shape, marks=pytest.mark.real_gpu) for shape in [(500, 2000), (300, 5000)]
+    pytest.param(*shape, marks=pytest.mark.real_gpu)
+    for shape in [(500, 2000), (300, 5000), (6000, 300)]
 ]
 
 

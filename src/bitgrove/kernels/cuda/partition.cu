@@ -94,5 +94,5 @@ extern "C" __global__ void __launch_bounds__(PARTITION_THREADS)
 
 extern "C" __global__ void __launch_bounds__(PARTITION_THREADS) place(PLACE_ARGUMENTS) {
   wait_for_last_kernel();
-  place_rows(PLACE_NAMES, blockIdx.x);
+  place_rows(PLACE_NAMES, blockIdx.x, gridDim.x);
 }

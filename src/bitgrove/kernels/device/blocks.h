@@ -89,8 +89,7 @@ BG_FN int64_t block_scan(int64_t value, int64_t* partial) {
   __syncthreads();
   if (lane == WARP - 1) partial[warp] = value;
   __syncthreads();
-  for (int w = 0; w < warp; ++w) value += partial[w];
-  return value;
+  return value + warp_sum(lane < warp ? partial[lane] : 0);
 }
 
 }  // namespace bitgrove

@@ -12,20 +12,21 @@ namespace bitgrove {
 
 constexpr int PARTITION_WARPS = PARTITION_THREADS / WARP;
 
-// number: of the block, among those that divided. Every block adds up the counts of its node
-// itself: cheaper than a launch of its own.
+// number: of the block, of n_launched; those that have rows come first, and all clear slots. Every
+// block adds up the counts of its node itself: cheaper than a launch of its own.
 __device__ void place_rows(int32_t* __restrict__ rows, const int32_t* __restrict__ scratch,
                            const Plan& plan, int64_t sizes_at, int64_t divisions_at,
                            int64_t first_block_at, const int64_t* n_left, int64_t* pool,
-                           int64_t slot_size, int64_t cleared_at, int64_t number) {
+                           int64_t slot_size, int64_t cleared_at, int64_t number,
+                           int64_t n_launched) {
   const RoundSizes& sizes = *plan.at<RoundSizes>(sizes_at);
-  if (number >= sizes.division_blocks) return;
   for (int64_t i = 0; i < sizes.n_cleared; ++i) {
     int64_t* slot = pool + plan.at<int32_t>(cleared_at)[i] * slot_size;
     for (int64_t bin = number * PARTITION_THREADS + threadIdx.x; bin < slot_size;
-         bin += sizes.division_blocks * PARTITION_THREADS)
+         bin += n_launched * PARTITION_THREADS)
       slot[bin] = 0;
   }
+  if (number >= sizes.division_blocks) return;
   const int64_t* first_block = plan.at<int64_t>(first_block_at);
   const NodeBlock block = node_block(first_block, sizes.n_divided, number);
   const Division split = plan.at<Division>(divisions_at)[block.node];

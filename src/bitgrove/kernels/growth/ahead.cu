@@ -31,22 +31,49 @@ BG_FN int64_t counts(int64_t first, int64_t second) { return second << SECOND_CO
 BG_FN int64_t first_of(int64_t both) { return both & ((1ll << SECOND_COUNT) - 1); }
 BG_FN int64_t second_of(int64_t both) { return both >> SECOND_COUNT; }
 
-// A key says how soon best-first growth divides a node: all nodes of a larger least gain before any
-// of a smaller one. Its low bits are the node and whether it is divided; gains that differ in those
-// alone count as equal, which costs a division in vain at worst. 0: no node.
-constexpr uint64_t DIVIDED = 1, NODE_MASK = MOST_AHEAD_NODES - 1;
-constexpr int NODE_SHIFT = 1;
-BG_FN uint64_t key_of(double least_gain, int id) {
-  const uint64_t low = NODE_MASK << NODE_SHIFT | DIVIDED;
-  const auto gain = static_cast<uint64_t>(bits_of_double(least_gain));
-  return (gain & ~low) | (NODE_MASK - static_cast<uint64_t>(id)) << NODE_SHIFT;
+// The known splits by rank: best-first growth takes them in this order.
+struct Ranked {
+  double gain[MOST_AHEAD_LEAVES], least_gain[MOST_AHEAD_LEAVES];
+  int n;
+
+  // How many come before a node of that gain, whose parent has the rank `parent`: it is taken
+  // before the first of those behind its parent that gain less.
+  BG_FN int before(double mine, int parent) const {
+    int place = parent + 1;
+    if (parent >= 0 && mine > least_gain[parent]) {
+      while (place < n && gain[place] >= mine) ++place;
+      return place;
+    }
+    // The least gain on the way falls from rank to rank, and falls to a gain where it is least.
+    int end = n;
+    while (place < end) {
+      const int middle = (place + end) / 2;
+      if (least_gain[middle] < mine)
+        end = middle;
+      else
+        place = middle + 1;
+    }
+    return place;
+  }
+};
+
+// A key orders what was found by the place among the known, then by gain, then by number; gains
+// that differ in their last bits alone count as equal, which costs a division in vain at worst.
+// 0: no split.
+constexpr int NUMBER_BITS = 10, PLACE_SHIFT = 54, LOST_BITS = 63 - (PLACE_SHIFT - NUMBER_BITS);
+constexpr uint64_t NUMBER_MASK = (1 << NUMBER_BITS) - 1;
+static_assert(AHEAD_THREADS <= 1 << NUMBER_BITS && MOST_AHEAD_LEAVES < 1 << (64 - PLACE_SHIFT));
+BG_FN uint64_t key_of_place(int place) {
+  return static_cast<uint64_t>(MOST_AHEAD_LEAVES - place) << PLACE_SHIFT;
 }
-BG_FN int node_of(uint64_t key) {
-  return static_cast<int>(NODE_MASK - (key >> NODE_SHIFT & NODE_MASK));
+BG_FN uint64_t key_of(int place, double gain, int number) {
+  const auto bits = static_cast<uint64_t>(bits_of_double(gain)) >> LOST_BITS;
+  return key_of_place(place) | bits << NUMBER_BITS | (NUMBER_MASK - static_cast<uint64_t>(number));
 }
-BG_FN double gain_of(uint64_t key) {
-  return double_of_bits(static_cast<int64_t>(key | NODE_MASK << NODE_SHIFT | DIVIDED));
+BG_FN int place_of(uint64_t key) {
+  return MOST_AHEAD_LEAVES - static_cast<int>(key >> PLACE_SHIFT);
 }
+BG_FN int number_of(uint64_t key) { return static_cast<int>(NUMBER_MASK - (key & NUMBER_MASK)); }
 
 // One key per thread, the largest first; those of threads from n on are not looked at.
 BG_FN uint64_t sorted_key(uint64_t mine, int n, uint64_t* keys) {
@@ -81,22 +108,46 @@ BG_FN int count_larger(const uint64_t* keys, int n, uint64_t key) {
   return low;
 }
 
-// Threads have n_known keys, the largest first, and n_new others in any order: the key of each
-// thread's rank among all of them.
-BG_FN uint64_t merged_key(uint64_t known, int n_known, uint64_t found, int n_new) {
-  __shared__ uint64_t keys[2 * AHEAD_THREADS];
-  uint64_t* merged = keys + AHEAD_THREADS;
+// The first n_most of what was known and what was found now, by rank: that of each thread. n_now:
+// how many there are.
+BG_FN KnownSplit ranked_split(const AheadBooks& books, const AheadState& state, int n_new,
+                              int n_most, int& n_now) {
+  __shared__ Ranked ranked;
+  __shared__ uint64_t keys[AHEAD_THREADS];
+  __shared__ KnownSplit merged[MOST_AHEAD_LEAVES];
+  __shared__ int n_found;
   const int me = static_cast<int>(threadIdx.x);
-  found = sorted_key(found, n_new, merged);
-  if (me < n_new) keys[me] = found;
-  if (me < n_known) keys[n_new + me] = known;
+  KnownSplit known{};
+  if (me < state.n_known) {
+    known = books.known[me];
+    ranked.gain[me] = known.gain;
+    ranked.least_gain[me] = known.least_gain;
+  }
+  if (me == 0) ranked.n = state.n_known, n_found = 0;
   __syncthreads();
-  const int of_known = me + count_larger(keys, n_new, known),
-            of_found = me + count_larger(keys + n_new, n_known, found);
-  if (me < n_known) merged[of_known] = known;
-  if (me < n_new) merged[of_found] = found;
+  uint64_t key = 0;
+  if (me < n_new) {
+    const double gain = books.found[state.n_found + me].gain;
+    if (gain > 0.0) key = key_of(ranked.before(gain, books.waiting[me].rank), gain, me);
+  }
+  key = sorted_key(key, n_new, keys);
+  keys[me] = key;
   __syncthreads();
-  return me < n_known + n_new ? merged[me] : 0;
+  if (key != 0 && (me + 1 == n_new || keys[me + 1] == 0)) n_found = me + 1;
+  const auto keep = [&](int rank, const KnownSplit& split) {
+    if (rank < n_most) merged[rank] = split;
+  };
+  if (me < state.n_known) keep(me + count_larger(keys, n_new, key_of_place(me)), known);
+  if (key != 0) {
+    const AheadStep& step = books.waiting[number_of(key)];
+    const double gain = books.found[state.n_found + number_of(key)].gain;
+    const double least = gain < step.least_gain ? gain : step.least_gain;
+    keep(place_of(key) + me, {gain, least, step.node, 0});
+  }
+  __syncthreads();
+  const int n_all = state.n_known + n_found;
+  n_now = n_all < n_most ? n_all : n_most;
+  return me < n_now ? merged[me] : known;
 }
 
 // Tells the host the nodes that are complete: themselves first, then how many they are.
@@ -115,12 +166,6 @@ BG_FN void tell_host(const AheadBooks& books, const AheadState& state) {
         static_cast<uint64_t>(state.is_done) << PROGRESS_DONE |
         static_cast<uint64_t>(state.n_rounds) << PROGRESS_ROUNDS |
         static_cast<uint64_t>(state.n_complete);
-}
-
-// The key of a node whose split was found.
-BG_FN uint64_t key_of_found(const AheadStep& step, double gain) {
-  if (!(gain > 0.0)) return 0;
-  return key_of(gain < step.least_gain ? gain : step.least_gain, step.node);
 }
 
 BG_FN Division division_of(const AheadNode& node, const SplitInfo& split,
@@ -217,10 +262,10 @@ __device__ void plan_children(const AheadBooks& books) {
   const Share searches = share_of(counts(search_small + search_large, n_rows));
   int64_t at = first_of(searches.before);
   if (search_large)
-    plan_search(books, large_node, {step.least_gain, large, 0}, small_node.slot, at++,
+    plan_search(books, large_node, {step.least_gain, large, step.rank}, small_node.slot, at++,
                 state.n_found);
   if (search_small)
-    plan_search(books, small_node, {step.least_gain, small, 0}, -1, at, state.n_found);
+    plan_search(books, small_node, {step.least_gain, small, step.rank}, -1, at, state.n_found);
   const int64_t block_rows = block_rows_of(second_of(searches.total), rules);
   const Share built = share_of(counts(blocks_of(n_rows, block_rows), is_built));
   if (is_built)
@@ -253,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   AheadNode& node = books.nodes[0];
   const double infinity = double_of_bits(0x7FF0000000000000ll);
   node = {0, root.n_rows, root.sums, root.key, 0, 0, -1, -1};
-  plan_search(books, node, {infinity, 0, 0}, -1, 0, 0);
+  plan_search(books, node, {infinity, 0, -1}, -1, 0, 0);
   const int64_t block_rows = block_rows_of(root.n_rows, rules),
                 n_blocks = blocks_of(root.n_rows, block_rows);
   plan_build(books, 0, node, block_rows, 0);
@@ -271,24 +316,20 @@ extern "C" __global__ void __launch_bounds__(AHEAD_THREADS)
   const AheadRules& rules = *books.rules;
   const int me = static_cast<int>(threadIdx.x), n_new = static_cast<int>(books.sizes->n_searched),
             n_most = static_cast<int>(rules.growth.num_leaves - 1);
-  const uint64_t known = me < state.n_known ? books.known[me] : 0;
-  uint64_t key = 0;
-  if (me < n_new) key = key_of_found(books.waiting[me], books.found[state.n_found + me].gain);
-  key = merged_key(known, state.n_known, key, n_new);
-  if (me >= n_most) key = 0;
-  const bool is_pending = key != 0 && (key & DIVIDED) == 0;
-  const Share share = share_of(counts(is_pending, key != 0));
-  const int64_t n_batch = batch_size(first_of(share.total), state, rules),
-                at = first_of(share.before);
+  int n_now;
+  KnownSplit mine = ranked_split(books, state, n_new, n_most, n_now);
+  const bool is_pending = me < n_now && !mine.is_divided;
+  const Share share = share_of(is_pending);
+  const int64_t n_batch = batch_size(share.total, state, rules), at = share.before;
   const bool is_chosen = is_pending && at < n_batch;
-  if (key != 0) books.known[me] = key | (is_chosen ? DIVIDED : 0);
+  if (is_chosen) mine.is_divided = 1;
+  if (me < n_now) books.known[me] = mine;
   int64_t n_blocks = 0;
   bool is_cleared = false;
   if (is_chosen) {
-    const int id = node_of(key);
-    const AheadNode& node = books.nodes[id];
+    const AheadNode& node = books.nodes[mine.node];
     const Division division = division_of(node, books.found[node.found], books.missing_bin);
-    books.batch[at] = {gain_of(key), id, 0};
+    books.batch[at] = {mine.least_gain, mine.node, me};
     books.divisions[at] = division;
     n_blocks = blocks_of(division.end - division.begin, PARTITION_ROWS);
     is_cleared = may_need_clearing(division, rules.slot_size);
@@ -300,7 +341,7 @@ extern "C" __global__ void __launch_bounds__(AHEAD_THREADS)
   ++state.n_rounds;
   state.n_complete = state.n_nodes;
   state.n_found += n_new;
-  state.n_known = static_cast<int32_t>(second_of(share.total));
+  state.n_known = n_now;
   state.is_done = n_batch == 0;
   if (me == 0) {
     books.first_division[n_batch] = first_of(blocks.total);
@@ -314,7 +355,8 @@ extern "C" __global__ void __launch_bounds__(AHEAD_THREADS)
 extern "C" __global__ void __launch_bounds__(PARTITION_THREADS, 3)
     place_and_plan(PLACE_ARGUMENTS, const __grid_constant__ AheadBooks books) {
   wait_for_last_kernel();
-  if (blockIdx.x >= BOOK_BLOCKS) return place_rows(PLACE_NAMES, blockIdx.x - BOOK_BLOCKS);
+  if (blockIdx.x >= BOOK_BLOCKS)
+    return place_rows(PLACE_NAMES, blockIdx.x - BOOK_BLOCKS, gridDim.x - BOOK_BLOCKS);
   if (books.sizes->n_divided == 0) return;
   if (blockIdx.x == 0) return plan_children(books);
   const AheadState state = *books.state;

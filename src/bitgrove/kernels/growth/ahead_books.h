@@ -18,14 +18,21 @@ struct AheadNode {
   int32_t depth, slot, parent, found;
 };
 
-// A node that is searched, or was chosen to be divided; least_gain: on the way from the root, as in
-// the frontier.
+// A node that is searched, or was chosen to be divided; least_gain and rank: of the last split on
+// its way from the root, as in KnownSplit.
 struct AheadStep {
   double least_gain;
-  int32_t node, reserved;
+  int32_t node, rank;
 };
 
-// Nodes: made, known to be complete, told to the host; slots in use; splits that were found; keys
+// A split that best-first growth takes, as far as is known; its rank says when. least_gain: of the
+// splits on the way from the root to it.
+struct KnownSplit {
+  double gain, least_gain;
+  int32_t node, is_divided;
+};
+
+// Nodes: made, known to be complete, told to the host; slots in use; splits that were found; those
 // in `known` below.
 struct AheadState {
   int32_t n_nodes, n_complete, n_told, n_slots, n_found, n_known, n_rounds, is_done;
@@ -44,7 +51,7 @@ struct AheadBooks {
   AheadState* state;
   AheadNode* nodes;
   SplitInfo* found;            // one after the other, round by round
-  uint64_t* known;             // nodes that best-first growth would divide, the first of them first
+  KnownSplit* known;           // by rank
   AheadStep *waiting, *batch;  // nodes that are searched; that are divided
   RoundSizes* sizes;           // these and the next six: the plan of the round
   Division* divisions;
@@ -68,7 +75,7 @@ struct AheadRoot {
 // How far the device is, in one word: nodes that were told, rounds, and a bit when it has stopped.
 constexpr int PROGRESS_ROUNDS = 32, PROGRESS_DONE = 63;
 
-// Nodes of a tree on the way; a key has bits for so many (ahead.cu).
+// Nodes of a tree on the way.
 constexpr int MOST_AHEAD_NODES = 4096;
 // Blocks that plan the children and tell the host, before those that place rows.
 constexpr int BOOK_BLOCKS = 2;
