@@ -18,8 +18,8 @@ struct RoundSizes {
 constexpr int64_t LEAST_ROWS = 1024, MOST_ROWS = 8192, MOST_SPLIT_ROWS = 4096,
                   LEAST_NARROW_ROWS = 2048;
 constexpr int64_t BLOCKS_PER_PROCESSOR = 8;
-// Bins of a slot that a division clears on the way, which may have few blocks; more take a launch of
-// their own.
+// Bins of a slot that a division clears on the way, which may have few blocks; more take a launch
+// of their own.
 constexpr int64_t MOST_CLEARED = 65536;
 // To end a block of the search takes time: where there are warps enough without a warp for each
 // feature, a warp looks at several.
