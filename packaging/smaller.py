@@ -1,9 +1,9 @@
 """Makes wheels smaller (`make wheel`, cibuildwheel): `smaller.py WHEEL_OR_FOLDER [TO_FOLDER]`.
 
 Without another folder in place. Comments of sources stay out (comments.py), and so do the stub of
-the core, which mypy and editors read in the repository, and entries of folders. The rest is
-compressed by zopfli, as small as deflate can, unpacked by every installer. Dates and rights stay;
-the same wheel gives the same bytes.
+the core, which mypy and editors read in the repository, what `make docs` makes the page of
+parameters with, and entries of folders. The rest is compressed by zopfli, as small as deflate can,
+unpacked by every installer. Dates and rights stay; the same wheel gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from unittest import mock
 from comments import without_comments
 from zopfli.zlib import compress
 
-LEFT_OUT = ("/_core.pyi", "/")
+PAGE = ("/params/__main__.py", "/params/reasons.py", "/params/reference_page.py")
+LEFT_OUT = ("/_core.pyi", "/", *PAGE)
 
 
 class Zopfli:

@@ -27,21 +27,26 @@ _LISTS = ("drawn", "iterations", "valid curve", "test curve", "ms parts", "first
           "at", "hess", "hess 10%", "hess 90%", "widths", "seconds")  # fmt: skip
 
 
-def paired_percent(
-    runs: list[Result], full: Result, key: str = "test", seed: int = 0
-) -> tuple[float, float, float]:
+def paired_percent(runs: list[Result], full: Result, seed: int = 0) -> tuple[float, float, float]:
     """(mean, low, high): percent better (+) than full precision, with its 95% interval.
 
     The interval covers the test rows and the seeds: each of the bootstrap's draws of rows also
     draws seeds.
     """
-    sign = 100.0 if HIGHER_IS_BETTER[full["metric"]] else -100.0
-    mean = sign * (float(np.mean([r[key] for r in runs])) / full[key] - 1.0)
+    sign, mean = _sign(full), mean_percent(runs, full, "test")
     drawn, base = np.array([r["drawn"] for r in runs]), np.array(full["drawn"])
     chosen = np.random.default_rng(seed).integers(0, len(runs), drawn.shape)
     again = np.take_along_axis(drawn, chosen, axis=0).mean(axis=0)
     low, high = np.quantile(sign * (again / base - 1.0), (0.025, 0.975))
     return mean, float(low), float(high)
+
+
+def _sign(full: Result) -> float:
+    return 100.0 if HIGHER_IS_BETTER[full["metric"]] else -100.0
+
+
+def mean_percent(runs: list[Result], full: Result, key: str) -> float:
+    return _sign(full) * (float(np.mean([r[key] for r in runs])) / full[key] - 1.0)
 
 
 def report(results: Results) -> Report:
@@ -59,7 +64,7 @@ def report(results: Results) -> Report:
         "paired bootstrap over test rows (queries for ranking) and seeds.\n\n"
         + _table(runs, names, labels, _difference, _titles(runs, names)),
         "The same at the best iteration on the test rows, as the paper reports it.\n\n"
-        + _table(runs, names, labels, _best, _titles(runs, names)),
+        + _table(runs, names, labels, best_of, _titles(runs, names)),
         "Milliseconds per tree: mean ± the standard deviation of ten parts of a run, and how many "
         "times faster than full precision.\n\n" + _table(runs, names, labels, _time, names),
         "Share of histograms built with sums of 8 / 16 / 32 / 64 bits.\n\n"
@@ -103,12 +108,13 @@ def _difference(mine: list[Result], full: Result) -> str:
     return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
-def _best(mine: list[Result], full: Result) -> str:
+def best_of(mine: list[Result], full: Result) -> str:
     if mine[0] is full:
         return f"{full['best']:.5f} at {full['best iteration']}"
     spread = np.std([100 * r["best"] / full["best"] for r in mine], ddof=1) if mine[1:] else None
-    mean = paired_percent(mine, full, "best")[0]
-    return f"{mean:+.3f}" + ("" if spread is None else f" ± {spread:.3f}")
+    return f"{mean_percent(mine, full, 'best'):+.3f}" + (
+        "" if spread is None else f" ± {spread:.3f}"
+    )
 
 
 def _time(mine: list[Result], full: Result) -> str:

@@ -36,7 +36,8 @@ def test_parameters_are_understood(page: str) -> None:
 def test_switches_are_accepted(page: str) -> None:
     text = page.split("**Accepted, and nothing changes**: ")[1].split("\n\n")[0]
     for name, value in re.findall(r"`(\w+)`(?: \(([^)]*)\))?", text):
-        given = {"NaN": float("nan"), "1": 1, "": True}.get(value, value.split(",")[0].strip('"'))
+        words = {"NaN": float("nan"), "1": 1, "-1": -1, "": True, "True": True, "False": False}
+        given = words.get(value, value.split(",")[0].strip('"'))
         assert check_switch(name, given), name
         resolve({"objective": "binary", name: given})
 

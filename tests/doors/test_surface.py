@@ -1,10 +1,9 @@
-"""What a user who comes from another library meets: keywords, messages, files, lazy tables."""
+"""What a user meets at the doors: keywords, messages, files, lazy tables."""
 
 from __future__ import annotations
 
 import pickle
 import warnings
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from sklearn.model_selection import train_test_split
 
 import bitgrove as bg
 from bitgrove.errors import DataError, ParameterError, UnknownParameterError
-from bitgrove.params import CANONICAL, peers, resolve
+from bitgrove.params import resolve
 from bitgrove.plotting import plot_importance, plot_metric
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -87,43 +86,6 @@ def test_trees_without_a_split_are_announced() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small().fit(X, Y)
-
-
-def test_switches_that_change_nothing() -> None:
-    switches = {
-        "boosting_type": "gbdt", "tree_method": "hist", "deterministic": True, "bagging_seed": 3,
-        "force_row_wise": True, "missing": np.nan, "use_label_encoder": False,
-    }  # fmt: skip
-    plain = small().fit(X, Y)
-    switched = small(**switches)
-    assert switched.get_params() == plain.get_params()
-    assert switched.fit(X, Y).model_ == plain.model_
-    assert resolve({**switches, "objective": "binary"}) == resolve({"objective": "binary"})
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"grow_policy": "depthwise"}, "grow_policy='depthwise': known from XGBoost, not support"),
-        ({"tree_method": "gpu_hist"}, "not supported; device='cuda' trains on a GPU"),
-        ({"missing": -999}, "missing=-999: known from XGBoost, not supported; give missing"),
-        ({"sample_type": "weighted"}, "'sample_type' is known from XGBoost, not supported"),
-        ({"cegb_tradeoff": 2.0}, "'cegb_tradeoff' is known from LightGBM, not supported"),
-        ({"colsample_bylevel": 0.5}, "known from XGBoost, not supported; use colsample_bytree"),
-        ({"od_wait": 5}, "known from CatBoost, not supported; use early_stopping_rounds"),
-        ({"num_leafs": 3}, "unknown parameter 'num_leafs'; did you mean 'num_leaves'"),
-    ],
-)
-def test_what_others_have_is_named(given: dict[str, Any], message: str) -> None:
-    for call in (lambda: resolve(given), lambda: bg.BitGroveRegressor(**given)):
-        with pytest.raises(ParameterError) as caught:
-            call()
-        assert message in str(caught.value)
-
-
-def test_names_of_others_are_not_our_own() -> None:
-    """A name that was added to the table must leave the lists of what is not supported."""
-    assert not (set(peers._SWITCHES) | set(peers._ELSEWHERE)) & set(CANONICAL)
 
 
 def test_all_problems_at_once() -> None:
@@ -338,24 +300,3 @@ def test_names_of_any_table_are_learnt(kind: Any, monkeypatch: pytest.MonkeyPatc
         assert len(fitted.predict(X)) == 60
     with pytest.raises(ValueError, match=r"columns differ|feature names"):
         fitted.predict(kind({"a": [1.0], "c": [2.0]}))
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ("Pool", "Dataset"), ("DMatrix", "Dataset"), ("QuantileDMatrix", "Dataset"),
-        ("Booster", "Model"), ("LGBMClassifier", "BitGroveClassifier"),
-        ("XGBRegressor", "BitGroveRegressor"), ("CatBoostRanker", "BitGroveRanker"),
-        ("DaskLGBMRegressor", "dask.BitGroveRegressor"),
-    ],
-)  # fmt: skip
-def test_names_of_other_libraries_say_what_they_are_here(theirs: str, ours: str) -> None:
-    with pytest.raises(AttributeError, match=f"no attribute '{theirs}'; here it is {ours}"):
-        getattr(bg, theirs)
-    assert not hasattr(bg, theirs)
-
-
-def test_what_names_of_other_libraries_lead_to_is_there() -> None:
-    for ours in bg._ELSEWHERE.values():
-        if not ours.startswith("dask."):
-            assert callable(attrgetter(ours.partition(",")[0])(bg))

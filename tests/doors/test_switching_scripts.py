@@ -315,7 +315,7 @@ def test_xgboost_keywords_of_predict(cancer: Any) -> None:
     assert (everything == booster.predict(X_test, pred_contrib=True)).all()
     with pytest.raises(ValueError, match="one thing twice"):
         booster.predict(X_test, raw_score=True, output_margin=True)
-    with pytest.raises(TypeError, match="strict_shape"):
+    with pytest.raises(ValueError, match="strict_shape=True: known from XGBoost, not supported"):
         booster.predict(X_test, strict_shape=True)
 
 

@@ -17,7 +17,7 @@ from lab.datasets.task import Task
 from lab.experiments import EXPERIMENTS
 from lab.full_size.draws import Draws
 from lab.full_size.judge import JUDGES, Auc, Ndcg, Rmse
-from lab.full_size.report import paired_percent
+from lab.full_size.report import best_of, paired_percent
 from lab.full_size.rows import Part, make
 from lab.full_size.training import FullBench, Size
 from lab.full_size.training import run as run_one
@@ -158,3 +158,23 @@ def test_the_command_judges_other_libraries_on_the_same_rows(tmp_path: Path) -> 
         found = list(csv.DictReader(file))
     assert {row["system"] for row in found} >= {"LightGBM"}
     assert all(float(row["test"]) > 0 and float(row["ms"]) > 0 for row in found)
+
+
+def test_the_page_has_the_best_values_of_all_runs() -> None:
+    root = Path(__file__).parents[2]
+    runs: dict[tuple[str, str], list[Any]] = {}
+    with (root / "lab" / "results" / "full_size.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            result = {**row, "best": float(row["best"])}
+            runs.setdefault((row["dataset"], row["system"]), []).append(result)
+    page = (root / "docs" / "paper.md").read_text(encoding="utf-8")
+    table = page.split("The same at the best iteration")[1].split("\n- ")[0]
+    head, _, *lines = (line.strip("| ").split("|") for line in table.splitlines() if "|" in line)
+    assert len(lines) == 11
+    systems = {"full precision": lineup.FULL, "the default": "default"}
+    for name, *cells in lines:
+        system = systems.get(name.strip(), name.strip())
+        for title, cell in zip(head, cells, strict=True):
+            dataset = title.split()[0]
+            expected = best_of(runs[dataset, system], runs[dataset, lineup.FULL][0])
+            assert cell.strip() == expected, (dataset, system)

@@ -184,6 +184,16 @@ def test_what_users_do_not_meet_has_no_types(module) -> None:
     )
 
 
+def test_what_is_left_out_is_there_and_nothing_else_needs_it(module) -> None:
+    left_out = [one.removeprefix("/params/") for one in module("smaller").PAGE]
+    for name in left_out:
+        assert (SOURCES / "params" / name).is_file()
+    modules = [name.removesuffix(".py") for name in left_out if not name.startswith("__")]
+    for path in SOURCES.rglob("*.py"):
+        if path.parent.name != "params" or path.name not in left_out:
+            assert not any(f"params.{name}" in path.read_text() for name in modules), path
+
+
 def test_what_is_shown_is_there(module) -> None:
     for one in module("comments").SHOWN:
         path = SOURCES / one
@@ -216,6 +226,7 @@ def test_a_smaller_wheel_lists_what_it_holds(module, tmp_path: Path) -> None:
         "a/": b"",
         "a/__init__.py": b"x = 1  # one\n",
         "a/_core.pyi": b"",
+        "a/params/reasons.py": b"",
         "a-1.dist-info/RECORD": b"",
     }
     with zipfile.ZipFile(wheel, "w") as made:

@@ -1,4 +1,4 @@
-"""Losses: base scores, gradients against numerical differentiation, what scores mean."""
+"""Losses: base scores, gradients of queries, what scores mean."""
 
 from __future__ import annotations
 
@@ -98,34 +98,6 @@ def gradients(objective: str, scores: F64, weight: Any = None, **params: Any) ->
     backend = ReferenceBackend()
     targets = make_targets(backend, rules, LABELS[objective], dataset.weight, group, one_run(N))
     return backend.gradients(rules, scores, targets)[:2]
-
-
-@pytest.mark.parametrize("weight", [None, WEIGHT])
-@pytest.mark.parametrize(
-    ("objective", "sigmoid"),
-    [("binary", 1.0), ("binary", 0.3), ("binary", 4.0), ("regression", 1.0), ("multiclass", 1.0)],
-)
-def test_gradients_are_derivatives(objective: str, sigmoid: float, weight: Any) -> None:
-    n_outputs = 4 if objective == "multiclass" else 1
-    scores = RNG.normal(size=(n_outputs, N)) + (10 if objective == "regression" else 0)
-    params = {"sigmoid": sigmoid} if objective == "binary" else {}
-    grad, hess = gradients(objective, scores, weight, **params)
-    settings = {**params, **OBJECTIVES[objective].class_settings(n_outputs)}
-    rules, step = OBJECTIVES[objective].from_settings(settings), 1e-4
-    w = 1.0 if weight is None else weight
-    # The multiclass hessian carries the factor k / (k - 1) that makes two classes equal to binary.
-    factor = 4 / 3 if objective == "multiclass" else 1.0
-    for k in range(n_outputs):
-        shift = np.zeros_like(scores)
-        shift[k] = step
-        up, here, down = (
-            np.ravel(rules.losses(scores + d, LABELS[objective])) for d in (shift, 0, -shift)
-        )
-        np.testing.assert_allclose(grad[k], w * (up - down) / (2 * step), rtol=1e-4, atol=1e-6)
-        if hess is not None:
-            curve = factor * w * (up - 2 * here + down) / step**2
-            np.testing.assert_allclose(hess[k], curve, rtol=1e-3, atol=1e-6)
-    assert (hess is None) == (objective == "regression" and weight is None)
 
 
 def test_softmax_gradients_sum_to_zero() -> None:

@@ -94,43 +94,6 @@ def test_training_gives_one_model(name: str) -> None:
     assert bg.Model.from_bytes(expected.to_bytes()).n_classes == expected.n_classes
 
 
-# Their hessian is not the loss's own: a bound of it, or a count of rows.
-OTHER_HESSIANS = {"mae", "mape", "quantile", "huber", "poisson", "focal"}
-
-
-@pytest.mark.parametrize("name", [n for n in NAMES if OBJECTIVES[n].family == "elementwise"])
-def test_gradients_are_derivatives_of_the_loss(name: str) -> None:
-    objective = make_objective(name)
-    case = make_case(objective, weighted=True, n_rows=200)
-    scores, step = np.clip(case.scores, -3.0, 3.0), 1e-4
-    assert case.weight is not None
-    labels = objective.output_labels(case.label)
-    grad, hess = objective.gradients(scores, labels, case.weight, ())
-    for k in range(objective.n_outputs):
-        loss, label = objective.output(k).losses, labels if labels.ndim == 1 else labels[k]
-        smooth = np.abs(scores[k] - label) > 2 * step  # away from a kink
-        up, here, down = (loss(scores[k] + d, label) for d in (step, 0.0, -step))
-        slope = case.weight * (up - down) / (2 * step)
-        np.testing.assert_allclose(grad[k][smooth], slope[smooth], rtol=1e-4, atol=1e-6)
-        if name not in OTHER_HESSIANS and hess is not None:
-            curve = case.weight * (up - 2 * here + down) / step**2
-            np.testing.assert_allclose(hess[k][smooth], curve[smooth], rtol=1e-3, atol=2e-4)
-
-
-def test_softmax_gradients_are_derivatives_of_the_loss() -> None:
-    objective = make_objective("multiclass")
-    case = make_case(objective, weighted=True, n_rows=200)
-    scores, step = np.clip(case.scores, -3.0, 3.0), 1e-4
-    assert case.weight is not None
-    grad, _ = objective.gradients(scores, case.label, case.weight, ())
-    for k in range(objective.n_outputs):
-        shift = np.zeros_like(scores)
-        shift[k] = step
-        up, down = (objective.losses(scores + d, case.label) for d in (shift, -shift))
-        slope = case.weight * (up - down) / (2 * step)
-        np.testing.assert_allclose(grad[k], slope, rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_base_scores_do_not_depend_on_ranks(name: str, weighted: bool) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -134,5 +137,47 @@ def test_categories_are_refused() -> None:
     X, y = make_regression_like(400, seed=3)
     data = bg.Dataset(np.round(X), y, categorical_feature=[0])
     model = bg.train({**SMALL, "objective": "regression", "min_data_per_group": 5}, data)
-    with pytest.raises(bg.ParameterError, match="its categories cannot be measured"):
+    with pytest.raises(
+        bg.ParameterError, match="trained with categories, which cannot be measured"
+    ):
         theory.measure_split_regret(model, data, 2)
+
+
+def test_what_changes_gains_is_refused_all_at_once() -> None:
+    n_features = make_regression_like(10)[0].shape[1]
+    given = {
+        "boosting_type": "dart", "max_delta_step": 0.5, "colsample_bynode": 0.5,
+        "extra_trees": True, "monotone_constraints": [1] + [0] * (n_features - 1),
+        "interaction_constraints": [[0]], "path_smooth": 1.0, "feature_contri": [0.5] * n_features,
+    }  # fmt: skip
+    data, model = _trained("regression", **given)
+    message = "model: trained with " + ", ".join(f"{n}={v!r}" for n, v in given.items())
+    with pytest.raises(bg.ParameterError, match=re.escape(message)):
+        theory.measure_split_regret(model, data, 2)
+    data, model = _trained("regression", **{**given, "boosting_type": "gbdt"})
+    assert theory.measure_gain_errors(model, data, 2, n_draws=1, iterations=[1]).n_splits > 0
+    data, model = _trained("binary", max_delta_step=0.0)  # no bound at all
+    assert theory.measure_split_regret(model, data, 2, n_draws=1, iterations=[0]).regret() > 0.0
+
+
+def test_an_objective_of_your_own() -> None:
+    """A function that is the squared error is measured as that is."""
+    data, model = _trained("regression", gradient_scale="max")
+    own: Any = lambda label, score: (score - label, np.ones_like(label))  # noqa: E731
+    params = {
+        **SMALL, "gradient_bits": None, "gradient_scale": "max", "objective": own,
+        "base_score": model.base_score[0],
+    }  # fmt: skip
+    again = bg.train(params, data)
+    expected = theory.suggest_bits(model, data=data, n_trees=2, n_draws=1).regrets
+    found = theory.suggest_bits(again, data=data, objective=own, n_trees=2, n_draws=1).regrets
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert theory.suggest_bits(data, params, n_trees=2, n_draws=1).regrets == found
+    errors = theory.measure_gain_errors(again, data, 4, n_draws=1, objective=own)
+    assert errors.n_splits == sum(tree.n_splits for tree in again.trees)
+    with pytest.raises(bg.ParameterError, match="objective='custom': give the function itself"):
+        theory.suggest_bits(again, data=data)
+    with pytest.raises(bg.ParameterError, match="not trained with a function"):
+        theory.suggest_bits(model, data=data, objective=own)
+    with pytest.raises(bg.ParameterError, match="params: only for a Dataset"):
+        theory.suggest_bits(model, params, data=data)

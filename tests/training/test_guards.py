@@ -183,6 +183,19 @@ def test_metrics_that_nothing_could_change_are_warned_of_once(params: dict[str, 
         assert len(told(both, weight=both)) == len(named)
 
 
+def test_folds_are_warned_of_once() -> None:
+    X, y = rare_class()
+    whole = np.arange(len(y))
+    folds = [(whole, whole[begin : begin + 20]) for begin in (0, 30, 100, 200)]  # the last: zeros
+    params = {"objective": "binary", "eval_metric": "auc", "gradient_bits": None, **DANGEROUS}
+    with pytest.warns(bg.BitgroveWarning) as found:
+        bg.cv(params, bg.Dataset(X, y), 30, folds=folds)
+    texts = sorted(str(one.message) for one in found)
+    assert len(texts) == 2
+    assert texts[0].startswith("a leaf changes scores by")
+    assert texts[1].startswith("validation set 'valid': auc says nothing")
+
+
 def test_ranks_have_the_classes_of_a_validation_set_together() -> None:
     X = np.arange(400.0).reshape(100, 4) % 37
     y = np.repeat([0.0, 1.0], 50)

@@ -14,7 +14,7 @@ import numpy as np
 from bitgrove.data.given_values import as_stored
 from bitgrove.data.levels import is_missing
 from bitgrove.errors import DataError, DataTypeError, ParameterError, UnknownParameterError
-from bitgrove.params.peers import check_switch, known_elsewhere
+from bitgrove.params.peers import check_foreign
 
 # What fit() and Dataset may be given under another name, as in XGBoost.
 _SPELLINGS = {
@@ -139,12 +139,10 @@ def table_and_scores(X: Any, init_score: Any, more: Mapping[str, Any]) -> tuple[
     """Both by our names or another library's; its other arguments may only say the usual."""
     X, more = either(X, "X", more)
     init_score, more = either(init_score, "init_score", more)
-    for name, value in more.items():
-        if name == "params" and value:
-            raise UnknownParameterError("Dataset: params, such as max_bin, are given to train()")
-        if name not in ("nthread", "params") and not check_switch(name, value):
-            reason = known_elsewhere(name) or f"unknown argument {name!r}"
-            raise UnknownParameterError(f"Dataset: {reason}")
+    if more.pop("params", None):
+        raise UnknownParameterError("Dataset: params, such as max_bin, are given to train()")
+    more.pop("nthread", None)
+    check_foreign("Dataset", more)
     if X is None:
         raise DataError("Dataset: X, the table, was not given")
     if isinstance(X, (str, Path)):

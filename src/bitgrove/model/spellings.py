@@ -1,4 +1,4 @@
-"""Methods of a Model, and keywords of `predict`, under the names that LightGBM and XGBoost have."""
+"""Methods of a Model, and keywords of `predict`, under the names that other libraries have."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bitgrove.errors import ParameterError
+from bitgrove.params.peers import check_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,16 +25,21 @@ _KEYWORDS = {
     "pred_contribs": "pred_contrib",
     "num_threads": "n_jobs",
     "nthread": "n_jobs",
+    "thread_count": "n_jobs",
 }
 _RANGE = "iteration_range"
+_OURS = {
+    "raw_score", "pred_leaf", "pred_contrib", "pred_interactions", "start_iteration",
+    "num_iteration", "n_jobs", "device",
+}  # fmt: skip
 
 
 def in_our_words(predict: _Method) -> _Method:
-    """A method of predictions that is also called with XGBoost's keywords."""
+    """A method of predictions that is also called with other libraries' keywords."""
 
     @functools.wraps(predict)
     def understands(self: Any, X: Any, **how: Any) -> Any:
-        if _RANGE in how or not how.keys().isdisjoint(_KEYWORDS):
+        if not how.keys() <= _OURS:
             how = _translated(how)
         return predict(self, X, **how)
 
@@ -41,6 +47,8 @@ def in_our_words(predict: _Method) -> _Method:
 
 
 def _translated(how: dict[str, Any]) -> dict[str, Any]:
+    foreign = how.keys() - _OURS - _KEYWORDS.keys() - {_RANGE}
+    check_foreign("predict", {name: how.pop(name) for name in sorted(foreign)})
     given = [(_KEYWORDS.get(name, name), value) for name, value in how.items() if name != _RANGE]
     if how.get(_RANGE) is not None:
         first, last = how[_RANGE]

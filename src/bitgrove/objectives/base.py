@@ -264,13 +264,6 @@ class Objective:
         """
         raise NotImplementedError
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        """The loss of each row (where it has one of its own), whose derivative is checked.
-
-        Elementwise: of one output, (n_rows,). Otherwise of all, (n_outputs, n_rows).
-        """
-        raise NotImplementedError
-
 
 OBJECTIVES: dict[str, type[Objective]] = {}
 SYNONYMS: dict[str, str] = {}

@@ -126,9 +126,6 @@ class Binary(_TwoClasses):
         p = numpy_sigmoid(self.sigmoid * scores)
         return self.sigmoid * (p - label), ((self.sigmoid * self.sigmoid) * p) * (1.0 - p)
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        return np.logaddexp(0.0, -self.sigmoid * (2 * label - 1) * scores)
-
 
 def log_odds(p: F64) -> F64:
     """A class that is absent gets a very small, not a zero, probability."""
@@ -167,9 +164,6 @@ class CrossEntropy(Objective):
         p = numpy_sigmoid(scores)
         return p - label, p * (1.0 - p)
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        return np.asarray(np.logaddexp(0.0, scores) - label * scores)
-
 
 @dataclass(frozen=True)
 class Focal(_TwoClasses):
@@ -200,9 +194,3 @@ class Focal(_TwoClasses):
         weight = np.where(positive, self.focal_alpha, 1.0 - self.focal_alpha)
         size = (weight * fade) * (q - surprise)
         return np.where(positive, -size, size), size * p
-
-    def losses(self, scores: F64, label: F64) -> F64:
-        signed = np.where(label > 0.0, scores, -scores)
-        weight = np.where(label > 0.0, self.focal_alpha, 1.0 - self.focal_alpha)
-        faded = np.exp(-self.focal_gamma * np.logaddexp(0.0, signed))
-        return np.asarray(weight * faded * np.logaddexp(0.0, -signed))

@@ -148,10 +148,6 @@ class Multiclass(_Classes):
         is_class = label == np.arange(self.n_outputs)[:, None]
         return p - is_class, (self._curvature * p) * (1.0 - p)
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        own = scores[label.astype(np.int64), np.arange(len(label))]
-        return np.asarray(np.logaddexp.reduce(scores, axis=0) - own)
-
 
 @dataclass(frozen=True)
 class MulticlassOva(_Classes):

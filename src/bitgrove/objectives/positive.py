@@ -60,9 +60,6 @@ class Poisson(_LogMean):
         mean = numpy_exp(scores)
         return mean - label, mean * self.kernel_parameters[0]
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        return np.asarray(np.exp(scores) - label * scores)
-
 
 @dataclass(frozen=True)
 class Gamma(_LogMean):
@@ -80,9 +77,6 @@ class Gamma(_LogMean):
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         ratio = label * numpy_exp(-scores)
         return 1.0 - ratio, ratio
-
-    def losses(self, scores: F64, label: F64) -> F64:
-        return np.asarray(scores + label * np.exp(-scores))
 
 
 @dataclass(frozen=True)
@@ -109,10 +103,6 @@ class Tweedie(_LogMean):
         first, second = self.kernel_parameters
         a, b = label * numpy_exp(first * scores), numpy_exp(second * scores)
         return b - a, second * b - first * a
-
-    def losses(self, scores: F64, label: F64) -> F64:
-        first, second = self.kernel_parameters
-        return np.asarray(np.exp(second * scores) / second - label * np.exp(first * scores) / first)
 
 
 def check_power(power: float) -> None:

@@ -50,9 +50,6 @@ class AbsoluteError(_Quantiles):
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         return np.sign(scores - label), np.ones_like(scores)
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        return np.abs(scores - label)
-
 
 @dataclass(frozen=True)
 class Mape(AbsoluteError):
@@ -139,10 +136,6 @@ class Quantile(_Quantiles):
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         level = self.quantile_alpha[0]
         return np.where(scores >= label, 1.0 - level, -level), np.ones_like(scores)
-
-    def losses(self, scores: F64, label: F64) -> F64:
-        level = self.quantile_alpha[0]
-        return np.maximum(level * (label - scores), (level - 1.0) * (label - scores))
 
 
 def _levels_of_file(given: Any, n_outputs: int) -> tuple[float, ...]:

@@ -48,9 +48,6 @@ class Regression(Values):
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         return scores - label, np.ones_like(scores)
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        return np.asarray(0.5 * np.square(scores - label))
-
 
 class _Robust(Values):
     """A loss that few far labels do not decide: training starts at the median."""
@@ -81,10 +78,6 @@ class Huber(_Robust):
         gap, delta = scores - label, self.huber_delta
         return np.clip(gap, -delta, delta), np.ones_like(scores)
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        size, delta = np.abs(scores - label), self.huber_delta
-        return np.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
-
 
 @dataclass(frozen=True)
 class PseudoHuber(_Robust):
@@ -109,10 +102,6 @@ class PseudoHuber(_Robust):
         root = np.sqrt(square)
         return gap / root, 1.0 / (square * root)
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        ratio = (scores - label) / self.huber_delta
-        return np.asarray(self.huber_delta**2 * (np.sqrt(1.0 + ratio * ratio) - 1.0))
-
 
 @dataclass(frozen=True)
 class Fair(_Robust):
@@ -135,10 +124,6 @@ class Fair(_Robust):
         total = np.abs(gap) + c
         return (c * gap) / total, (c * c) / (total * total)
 
-    def losses(self, scores: F64, label: F64) -> F64:
-        ratio = np.abs(scores - label) / self.fair_c
-        return np.asarray(self.fair_c**2 * (ratio - np.log1p(ratio)))
-
 
 @dataclass(frozen=True)
 class LogCosh(_Robust):
@@ -154,9 +139,6 @@ class LogCosh(_Robust):
         power = numpy_exp(-2.0 * np.abs(gap))
         size, total = (1.0 - power) / (1.0 + power), 1.0 + power
         return np.where(gap < 0.0, -size, size), (4.0 * power) / (total * total)
-
-    def losses(self, scores: F64, label: F64) -> F64:
-        return np.asarray(np.logaddexp(scores - label, label - scores) - np.log(2.0))
 
 
 @dataclass(frozen=True)
@@ -195,8 +177,3 @@ class Expectile(Values):
         gap = scores - label
         side = np.where(gap >= 0.0, 1.0 - self.expectile_alpha, self.expectile_alpha)
         return (2.0 * side) * gap, 2.0 * side
-
-    def losses(self, scores: F64, label: F64) -> F64:
-        gap = scores - label
-        side = np.where(gap >= 0.0, 1.0 - self.expectile_alpha, self.expectile_alpha)
-        return np.asarray(side * gap * gap)

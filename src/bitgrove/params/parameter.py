@@ -48,6 +48,7 @@ class Parameter:
     low_open: bool = False
     choices: Collection[str] = ()
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
+    hints: Mapping[str, str] = field(default_factory=dict)  # what others' values could mean here
     # Values that stand for those of several parameters.
     shorthands: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     optional: bool = False  # None is a value of its own
@@ -103,7 +104,9 @@ def checked(parameter: Parameter, value: object) -> object:
         return None
     found = _CONVERT[parameter.type](parameter, plain)
     if found is None and parameter.type != "object":
-        raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}")
+        here = parameter.hints.get(plain) if isinstance(plain, str) else None
+        hint = f"; use {parameter.name}={here!r}" if here else ""
+        raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}{hint}")
     return found
 
 

@@ -1,7 +1,6 @@
 """Why each default is what it is: one sentence per parameter, for the reference page.
 
-Owns REASONS. Where nothing was measured here the sentence says whose value it is. Parameters that
-are None or False by default need none: that is how they are off, or left to the data.
+Owns REASONS. Where nothing was measured here the sentence says whose value it is.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ _LIGHTGBM = "LightGBM's."
 _ALL = "All of them: a draw is for you to ask for."
 
 REASONS: dict[str, str] = {
+    "objective": "Labels alone do not say what a good prediction is; estimators have a default.",
     "n_estimators": "Where LightGBM, XGBoost and scikit-learn start, too.",
     "boosting_type": "What is meant by boosting everywhere else.",
     "learning_rate": "LightGBM's and scikit-learn's.",
@@ -30,15 +30,22 @@ REASONS: dict[str, str] = {
     "data_sample_strategy": "The plain draw, as everywhere else.",
     "top_rate": _LIGHTGBM,
     "other_rate": _LIGHTGBM,
+    "bagging_by_query": "LightGBM's; drawing rows leaves most queries some of theirs.",
     "pos_bagging_fraction": _ALL,
     "neg_bagging_fraction": _ALL,
     "colsample_bytree": _ALL,
     "colsample_bynode": _ALL,
+    "extra_trees": "The best of all thresholds fits closer; a draw is for you to ask for.",
     "drop_rate": _LIGHTGBM,
     "skip_drop": _LIGHTGBM,
     "max_drop": _LIGHTGBM,
+    "uniform_drop": _LIGHTGBM,
+    "xgboost_dart_mode": _LIGHTGBM,
+    "monotone_constraints": "What must rise or fall is your knowledge; the data cannot tell.",
     "monotone_constraints_method": "The faster of the two, and LightGBM's.",
+    "interaction_constraints": "All features may work together.",
     "path_smooth": "No smoothing, as in LightGBM.",
+    "feature_contri": "Gains count as they are: all features are equal.",
     "max_bin": "A bin fits a byte, with one value left for missing ones; LightGBM's.",
     "bin_sample_rows": "LightGBM's; edges of more rows differ little.",
     "max_cat_levels": "Among many subsets the best one looks good by chance alone (categories.md).",
@@ -54,11 +61,14 @@ REASONS: dict[str, str] = {
     "refit_leaves": "Without it ranking lost 1% at 4 bits and regression 0.2% (paper.md).",
     "gradient_scale": "It lost nothing on 18 tables; `max` lost up to 2.7% (paper.md).",
     "packed": "Half as many additions.",
+    "num_class": "The labels say it, as long as the training rows have all classes.",
     "scale_pos_weight": "Rows count what they count, so that probabilities stay calibrated.",
     "sigmoid": "The logistic function itself.",
     "lambdarank_truncation_level": _LIGHTGBM,
     "lambdarank_norm": _LIGHTGBM,
+    "label_gain": "The usual gain of NDCG; LightGBM's and XGBoost's.",
     "quantile_alpha": _LIGHTGBM,
+    "non_crossing": "Each prediction is the sum of its own trees, as exported and explained.",
     "expectile_alpha": "The same level as `quantile_alpha`.",
     "huber_delta": "LightGBM's; the scale of your label decides.",
     "fair_c": _LIGHTGBM,
@@ -66,10 +76,20 @@ REASONS: dict[str, str] = {
     "tweedie_variance_power": "LightGBM's and XGBoost's: midway between counts and amounts.",
     "focal_gamma": "That of the paper on focal loss (Lin et al., 2017).",
     "focal_alpha": "That of the paper on focal loss (Lin et al., 2017).",
+    "is_unbalance": "As `scale_pos_weight`: probabilities stay calibrated.",
+    "base_score": "The best constant leaves the trees nothing to learn but differences.",
     "boost_from_average": "The first trees need not learn a constant.",
+    "objective_function": "Set by `objective`: you need not give it.",
+    "eval_metric": "What the objective minimises, or is usually judged by.",
+    "early_stopping_rounds": "It needs rows that training does not see; which, is for you to say.",
+    "max_seconds": "A limit of time lets the machine decide where a training ends.",
+    "first_metric_only": "No metric you asked for is overlooked; LightGBM's.",
+    "n_jobs": "All cores: the model is the same, only sooner.",
     "device": "There is always a CPU; the model is the same.",
+    "histogram_pool_mb": "Usual trees keep all histograms, and the rest of the program has room.",
     "frontier_alpha": "A round costs little on the CPU, more on a GPU, most between ranks.",
     "verbosity": "A library does not talk unasked.",
+    "progress": "As `verbosity`: a bar is for those who watch.",
     "distributed": "The model of one machine.",
     "top_k": _LIGHTGBM,
     "distributed_timeout": "Long enough for a slow step, short enough to notice a lost rank.",

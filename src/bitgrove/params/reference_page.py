@@ -42,8 +42,8 @@ def _as_code(words: str) -> str:
 
 
 def _facts(p: Parameter) -> list[str]:
-    reason = linked(f". {REASONS[p.name]}") if p.name in REASONS else ""
-    facts = [f"- default: `{p.default!r}`{reason}", f"- allowed: {_as_code(p.allowed)}"]
+    reason = linked(REASONS[p.name])
+    facts = [f"- default: `{p.default!r}`. {reason}", f"- allowed: {_as_code(p.allowed)}"]
     spellings: dict[str, list[str]] = {}
     for other, value in p.synonyms.items():
         if isinstance(other, str):

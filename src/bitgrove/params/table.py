@@ -318,7 +318,8 @@ class TrainParams:
     device: str = _row("choice", "cpu", EXECUTION, "Where to train: `cuda` is the current GPU, "
         "`cuda:1` GPU 1; `auto` a GPU, if there is one with room and at least 50,000 rows for it; "
         "`reference` is slow, plain NumPy, for checking. All give the same model.",
-        "device_type", choices=("cpu", "auto", "cuda", "cuda:0", "reference"), affects_model=False)
+        "device_type", choices=("cpu", "auto", "cuda", "cuda:0", "reference"),
+        hints={"gpu": "cuda"}, affects_model=False)
     histogram_pool_mb: int | None = _row("int", None, EXECUTION,
         "Memory for histograms in MiB, at most. None: 1024 on the CPU, a quarter of the free "
         "memory on a GPU, and no more than half of what rows leave over. With less, more "

@@ -7,8 +7,9 @@ that of the original gradients. Returns GainErrors, with the theorems' bounds fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,7 @@ def measure_gain_errors(
     gradient_scale: str = "max",
     delta: float = _DELTA,
     seed: int = 0,
+    objective: Callable[..., Any] | None = None,
 ) -> GainErrors:
     """Rounds the gradients of the given iterations (from 0; None: all) n_draws times.
 
@@ -83,13 +85,15 @@ def measure_gain_errors(
     model has `subsample`. Bounds are for stochastic rounding; with another they are infinite. They
     hold for one split at a time, and relative to the gain of the best split before the parent's
     score is taken off (the paper's G*); see measure_split_regret for all splits of a node and the
-    reduction of the loss. Use a model of full precision (gradient_bits=None) to
-    see the splits that quantization may lose.
+    reduction of the loss. Use a model of full precision (gradient_bits=None) to see the splits that
+    quantization may lose. objective: the function, where the model was trained with one of yours.
     """
     if n_draws < 1:
         raise ParameterError(f"n_draws={n_draws!r}: must be an integer >= 1")
-    drawing = {"gradient_bits": bits, "rounding": rounding, "gradient_scale": gradient_scale}
-    trees = redrawn_trees(model, data, iterations, seed, **drawing)
+    drawing: dict[str, Any] = {
+        "gradient_bits": bits, "rounding": rounding, "gradient_scale": gradient_scale,
+    }  # fmt: skip
+    trees = redrawn_trees(model, data, iterations, seed, objective, **drawing)
     parts = [_tree_errors(tree, n_draws, delta) for tree, _ in trees]
     return _concatenate(bits, delta, n_draws, parts)
 

@@ -7,7 +7,7 @@ quantizer. Receives a model and the rows it was trained on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -36,6 +36,7 @@ from bitgrove.training.starting import start_scores
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+_UNMEASURED = ("boosting_type", "data_sample_strategy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,23 +82,27 @@ def redrawn_trees(
     data: Dataset,
     iterations: Sequence[int] | None,
     seed: int,
+    objective: Callable[..., Any] | None = None,
+    unmeasured: Sequence[str] = (),
     **drawing: Any,
 ) -> Iterator[tuple[RedrawnTree, Booster]]:
     """The trees of the given iterations (from 0; None: all), with the booster they came from.
 
-    drawing: parameters of the roundings, as gradient_bits and rounding.
+    objective: the function, where the model was trained with one. unmeasured: parameters that a
+    model must not have changed. drawing: those of the roundings, as gradient_bits and rounding.
     """
     chosen = range(model.n_iterations) if iterations is None else sorted(set(iterations))
     if chosen and not 0 <= chosen[0] <= chosen[-1] < model.n_iterations:
         raise ParameterError(f"iterations: must lie between 0 and {model.n_iterations - 1}")
-    if model.encoder is not None:
-        raise ParameterError("model: its categories cannot be measured yet, only numbers")
-    for name in ("boosting_type", "data_sample_strategy"):
-        if model.params[name] != BY_NAME[name].default:
-            raise ParameterError(
-                f"model: trained with {name}={model.params[name]!r}, which cannot be measured yet"
-            )
-    booster = Booster(resolve({**model.params, "device": "cpu"}), data, SoloComm())
+    given = model.params
+    # What is 0 is off, whatever the default.
+    changed = [n for n in (*_UNMEASURED, *unmeasured) if given[n] not in (BY_NAME[n].default, 0.0)]
+    found = ["categories"] * (model.encoder is not None) + [f"{n}={given[n]!r}" for n in changed]
+    if found:
+        raise ParameterError(
+            f"model: trained with {', '.join(found)}, which cannot be measured yet"
+        )
+    booster = Booster(_params_of(model, objective), data, SoloComm())
     params = replace(booster.params, **drawing)
     table = np.column_stack(booster.dataset.as_columns().values)
     leaves = model.predict_leaf(table, num_iteration=max(chosen, default=-1) + 1)
@@ -113,6 +118,15 @@ def redrawn_trees(
             facts = (part.grad, part.hess, params, seed, traits)
             yield RedrawnTree(number, tree, leaf[rows], rows, *facts), booster
         scores[output] += tree.leaf_value[leaf]
+
+
+def _params_of(model: Model, objective: Callable[..., Any] | None) -> TrainParams:
+    params = {n: v for n, v in model.params.items() if n != "objective_function"}
+    if objective is not None:
+        if model.params["objective_function"] is None:
+            raise ParameterError("objective: the model was not trained with a function of yours")
+        params["objective"] = objective
+    return resolve({**params, "device": "cpu"})
 
 
 def _rows_seen(booster: Booster, iteration: int) -> Any:

@@ -9,8 +9,9 @@ Gains are reductions of the loss: the parent's score is taken off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,12 @@ from bitgrove.training.booster import Booster
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+# What changes gains, or which splits a node may have, in ways that are not worked out here.
+_UNMEASURED = (
+    "max_delta_step", "colsample_bynode", "extra_trees", "monotone_constraints",
+    "interaction_constraints", "path_smooth", "feature_contri",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,20 +86,20 @@ def measure_split_regret(
     gradient_scale: str = "max",
     delta: float = 0.1,
     seed: int = 0,
+    objective: Callable[..., Any] | None = None,
 ) -> SplitRegret:
     """Lets n_draws roundings choose the splits of the given iterations (from 0; None: all).
 
     data: the rows the model was trained on. The nodes are those of the model's own trees; which
     splits they may have (rows and hessian of a child, sampled rows and features) is decided from
     the original gradients. With nearest rounding nothing is certified: its errors are not random.
+    objective: the function, where the model was trained with one of yours.
     """
     if n_draws < 1:
         raise ParameterError(f"n_draws={n_draws!r}: must be an integer >= 1")
     drawing = {"gradient_bits": bits, "rounding": rounding, "gradient_scale": gradient_scale}
-    parts = [
-        _tree_regret(redrawn, booster, n_draws, delta)
-        for redrawn, booster in redrawn_trees(model, data, iterations, seed, **drawing)
-    ]
+    trees = redrawn_trees(model, data, iterations, seed, objective, _UNMEASURED, **drawing)
+    parts = [_tree_regret(redrawn, booster, n_draws, delta) for redrawn, booster in trees]
     empty = np.zeros((n_draws, 0))
     return SplitRegret(
         bits=bits,

@@ -6,7 +6,7 @@ rows it was trained on; returns a BitsSuggestion with the split regret at every 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,7 @@ def suggest_bits(
     params: Mapping[str, Any] | None = None,
     *,
     data: Dataset | None = None,
+    objective: Callable[..., Any] | None = None,
     tolerance: float = 0.1,
     n_trees: int = 5,
     n_draws: int = 3,
@@ -47,36 +48,39 @@ def suggest_bits(
     """The fewest bits (2 to 8) whose split regret is at most `tolerance` in every tree looked at.
 
     source: a Dataset, with `params` for train() (the objective is needed); a model of full
-    precision is trained on it. Or a trained Model, with the rows it was trained on as `data`.
-    Up to n_trees iterations are looked at, spread evenly over the model. It is on the safe side:
-    where late trees mostly fit noise, fewer bits would do.
+    precision is trained on it. Or a trained Model, with the rows it was trained on as `data`, and
+    its `objective`, if that is a function of yours. Up to n_trees iterations are looked at, spread
+    evenly over the model. It is on the safe side: where late trees mostly fit noise, fewer bits
+    would do.
     """
     if not tolerance > 0.0:
         raise ParameterError(f"tolerance={tolerance!r}: must be a number > 0")
     if n_trees < 1:
         raise ParameterError(f"n_trees={n_trees!r}: must be an integer >= 1")
-    model, rows = _model_and_rows(source, params, data)
+    if isinstance(source, Dataset):
+        if data is not None or objective is not None:
+            raise ParameterError("data, objective: only for a Model; source already is a Dataset")
+        checked = replace(resolve(params), early_stopping_rounds=None)
+        model, rows = train(replace(checked, gradient_bits=None), source), source
+        objective = checked.objective_function
+    else:
+        if params is not None:
+            raise ParameterError("params: only for a Dataset; source already is a Model")
+        model, rows = _of_model(source, data)
     steps = np.linspace(0, model.n_iterations - 1, min(n_trees, model.n_iterations))
     iterations = sorted({round(step) for step in steps.tolist()})
-    scale = resolve({**model.params, "device": "cpu"}).gradient_scale
     regrets: dict[int, float] = {}
     for bits in BITS:
         found = measure_split_regret(
-            model, rows, bits, n_draws=n_draws, iterations=iterations, gradient_scale=scale
-        )
+            model, rows, bits, n_draws=n_draws, iterations=iterations, objective=objective,
+            gradient_scale=model.params["gradient_scale"],
+        )  # fmt: skip
         regrets[bits] = max(found.regret_by_tree().values(), default=0.0)
     enough = [bits for bits in BITS if regrets[bits] <= tolerance]
     return BitsSuggestion(enough[0] if enough else None, regrets, tolerance)
 
 
-def _model_and_rows(
-    source: Any, params: Mapping[str, Any] | None, data: Dataset | None
-) -> tuple[Model, Dataset]:
-    if isinstance(source, Dataset):
-        if data is not None:
-            raise ParameterError("data: only for a Model; source already is a Dataset")
-        checked = replace(resolve(params), early_stopping_rounds=None)
-        return train(replace(checked, gradient_bits=None), source), source
+def _of_model(source: Any, data: Dataset | None) -> tuple[Model, Dataset]:
     model = getattr(source, "model_", source)  # an estimator is as good as its model
     if not isinstance(model, Model):
         raise DataTypeError(f"source must be a Dataset or a Model, got {type(source).__name__}")

@@ -33,6 +33,7 @@ from bitgrove.params.parameter import MANY
 from bitgrove.training.arguments import understood
 from bitgrove.training.booster import Booster
 from bitgrove.training.evaluation import Evaluator
+from bitgrove.training.guards import Guards
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 _SET = "valid"
@@ -136,8 +137,9 @@ def cv(
     checked = replace(checked, **objective.class_settings(objective.n_classes or 0))
     how = {"nfold": nfold, "stratified": stratified, "shuffle": shuffle, "groups": groups,
            "time_order": time_order, "seed": seed}  # fmt: skip
+    guards = Guards(checked, objective, rank=0)
     training = [
-        _start(checked, train_set, *rows) for rows in _folds(folds, train_set, checked, how)
+        _start(checked, train_set, *rows, guards) for rows in _folds(folds, train_set, checked, how)
     ]
     values, best = _run(checked, training, asked.callbacks)
     give_back_memory()
@@ -145,10 +147,11 @@ def cv(
 
 
 def _start(
-    params: TrainParams, dataset: Dataset, trained_on: Any, judged_on: Any
+    params: TrainParams, dataset: Dataset, trained_on: Any, judged_on: Any, guards: Guards
 ) -> tuple[Booster, Evaluator]:
     train_set = dataset.subset(trained_on)
     booster = Booster(params, train_set, SoloComm())
+    booster.guards = guards  # of all folds: what one of them was warned of is said
     return booster, Evaluator(booster, train_set, [dataset.subset(judged_on)], [_SET])
 
 

@@ -46,10 +46,11 @@ def check_savable(empty: Model) -> None:
 
 
 class Guards:
-    """One training's."""
+    """One training's, or those of all folds of a cross-validation."""
 
     def __init__(self, params: TrainParams, objective: Objective, rank: int) -> None:
         self._params, self._speaks = params, rank == 0
+        self._said: set[str] = set()
         self._is_log, slope = objective.link.is_logarithm, objective.link.slope
         self._step = objective.link.step_limit(params.max_delta_step)
         self._too_far = _MEANINGLESS_CHANGE / slope if self._is_log else math.inf
@@ -82,8 +83,9 @@ class Guards:
             self.warn(_rounding_text(share, self._params))
 
     def warn(self, text: str) -> None:
-        """Rank 0 says it, where warnings are wanted."""
-        if self._speaks and self._params.verbosity >= 0:
+        """Rank 0 says it once, where warnings are wanted."""
+        if self._speaks and self._params.verbosity >= 0 and text not in self._said:
+            self._said.add(text)
             warnings.warn(text, BitgroveWarning, stacklevel=2)
 
 
