@@ -95,6 +95,11 @@ def ones(s: F64, y: F64, slope: F64, curve: F64) -> F64:
     return np.ones_like(y)
 
 
+def parabola(s: F64, y: F64, slope: F64, curve: F64) -> F64:
+    """Of the parabola on the loss, which is least at the label."""
+    return slope / (s - y)
+
+
 FORMULAS = {
     "binary": [
         Formula(binary, {}),
@@ -121,10 +126,10 @@ FORMULAS = {
         Formula(pinball, {"quantile_alpha": (0.2,)}, ones),
         Formula(pinball, {"quantile_alpha": (0.1, 0.5, 0.8)}, ones),
     ],
-    "huber": [Formula(huber, {"huber_delta": 0.7}, ones)],
-    "pseudo_huber": [Formula(pseudo_huber, {"huber_delta": 0.7})],
-    "fair": [Formula(fair, {"fair_c": 2.0})],
-    "log_cosh": [Formula(lambda s, y: np.log(np.cosh(y - s[0])), {})],
+    "huber": [Formula(huber, {"huber_delta": 0.7}, parabola)],
+    "pseudo_huber": [Formula(pseudo_huber, {"huber_delta": 0.7}, parabola)],
+    "fair": [Formula(fair, {"fair_c": 2.0}, parabola)],
+    "log_cosh": [Formula(lambda s, y: np.log(np.cosh(y - s[0])), {}, parabola)],
     "expectile": [Formula(expectile, {"expectile_alpha": 0.8})],
     "poisson": [
         Formula(lambda s, y, poisson_max_delta_step: np.exp(s[0]) - y * s[0],

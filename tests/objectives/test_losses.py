@@ -66,6 +66,19 @@ def test_as_good_as_lightgbm(objective: str, metric: str, more: dict[str, Any]) 
     assert found < expected + 0.1 * abs(constant - expected), (found, expected, constant)
 
 
+@pytest.mark.parametrize("bits", [4, None])
+@pytest.mark.parametrize("objective", ["huber", "pseudo_huber", "fair", "log_cosh"])
+def test_robust_means_of_labels_of_any_size(objective: str, bits: int | None) -> None:
+    """Newton's own steps go anywhere where a row is far from its label."""
+    for size in (1.0, 100.0):
+        rng = np.random.default_rng(0)
+        x, noise = rng.normal(size=(3000, 3)), 0.1 * rng.standard_t(1.5, size=3000)
+        params = {"objective": objective, "gradient_bits": bits}
+        model = bg.train(params, bg.Dataset(x, size * (x[:, 0] + noise)))
+        errors = model.predict(x) / size - x[:, 0]
+        assert np.sqrt((errors**2).mean()) < 0.12
+
+
 def test_leaves_of_the_absolute_error_are_medians() -> None:
     model = bg.train(
         {"objective": "mae", "n_estimators": 1, "learning_rate": 1.0, "n_jobs": 1},

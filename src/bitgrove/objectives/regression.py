@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bitgrove.distributed.comm import Comm
 
 _EXPECTILE_STEPS = 64
+_LEAST_GAP = 1e-4  # below it LogCosh's slope cannot be divided by the gap
 
 
 class Values(Objective):
@@ -50,7 +51,11 @@ class Regression(Values):
 
 
 class _Robust(Values):
-    """A loss that few far labels do not decide: training starts at the median."""
+    """A loss that few far labels do not decide: training starts at the median.
+
+    Far from the label its own curvature is nearly zero, and a step by it goes anywhere. The hessian
+    is slope / gap instead, that of the parabola that lies on the loss: its steps never go too far.
+    """
 
     def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
         return np.array([weighted_quantile(label, weight, 0.5, comm)])
@@ -66,7 +71,6 @@ class Huber(_Robust):
     kernel = "huber"
     peers = {"lightgbm": "huber", "xgboost": "reg:squarederror"}  # noqa: RUF012
     default_metric = "huber"
-    unit_hessian = True
 
     huber_delta: float = 0.9
 
@@ -76,7 +80,10 @@ class Huber(_Robust):
 
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         gap, delta = scores - label, self.huber_delta
-        return np.clip(gap, -delta, delta), np.ones_like(scores)
+        far = np.abs(gap)
+        size = np.minimum(far, delta)
+        hess = np.where(far < delta, 1.0, delta / np.maximum(far, delta))
+        return np.where(gap < 0.0, -size, size), hess
 
 
 @dataclass(frozen=True)
@@ -98,9 +105,8 @@ class PseudoHuber(_Robust):
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         gap = scores - label
         ratio = gap / self.huber_delta
-        square = 1.0 + ratio * ratio
-        root = np.sqrt(square)
-        return gap / root, 1.0 / (square * root)
+        root = np.sqrt(1.0 + ratio * ratio)
+        return gap / root, 1.0 / root
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ class Fair(_Robust):
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         gap, c = scores - label, self.fair_c
         total = np.abs(gap) + c
-        return (c * gap) / total, (c * c) / (total * total)
+        return (c * gap) / total, c / total
 
 
 @dataclass(frozen=True)
@@ -136,9 +142,11 @@ class LogCosh(_Robust):
 
     def derivatives(self, scores: F64, label: F64, tables: Tables) -> tuple[F64, F64]:
         gap = scores - label
-        power = numpy_exp(-2.0 * np.abs(gap))
-        size, total = (1.0 - power) / (1.0 + power), 1.0 + power
-        return np.where(gap < 0.0, -size, size), (4.0 * power) / (total * total)
+        far = np.abs(gap)
+        power = numpy_exp(-2.0 * far)
+        size = (1.0 - power) / (1.0 + power)
+        curve = np.where(far < _LEAST_GAP, 1.0, size / np.maximum(far, _LEAST_GAP))
+        return np.where(gap < 0.0, -size, size), curve
 
 
 @dataclass(frozen=True)

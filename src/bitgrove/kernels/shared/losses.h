@@ -74,11 +74,13 @@ struct QuantileLoss {
   }
 };
 
+// Hessians of the next four: slope / gap, see _Robust in objectives/regression.py.
 // parameters: where the square ends and the line begins
 struct HuberLoss {
   static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
-    const double gap = score - label, delta = parameters[0];
-    return {gap > delta ? delta : (gap < -delta ? -delta : gap), 1.0};
+    const double gap = score - label, far = magnitude_of(gap), delta = parameters[0];
+    const double size = far < delta ? far : delta;
+    return {gap < 0.0 ? -size : size, far < delta ? 1.0 : delta / far};
   }
 };
 
@@ -86,8 +88,8 @@ struct HuberLoss {
 struct PseudoHuberLoss {
   static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
     const double gap = score - label, ratio = gap / parameters[0];
-    const double square = 1.0 + ratio * ratio, root = square_root(square);
-    return {gap / root, 1.0 / (square * root)};
+    const double root = square_root(1.0 + ratio * ratio);
+    return {gap / root, 1.0 / root};
   }
 };
 
@@ -95,16 +97,17 @@ struct PseudoHuberLoss {
 struct FairLoss {
   static BG_FN GradientPair gradient(double score, double label, const LossParameters& parameters) {
     const double gap = score - label, c = parameters[0], sum = magnitude_of(gap) + c;
-    return {(c * gap) / sum, (c * c) / (sum * sum)};
+    return {(c * gap) / sum, c / sum};
   }
 };
 
 // The tangens hyperbolicus, from the side where the power cannot overflow.
 struct LogCoshLoss {
+  static constexpr double LEAST_GAP = 1e-4;  // below it the two cannot be divided
   static BG_FN GradientPair gradient(double score, double label, const LossParameters&) {
-    const double gap = score - label, power = exact_exp(-2.0 * magnitude_of(gap));
-    const double size = (1.0 - power) / (1.0 + power), sum = 1.0 + power;
-    return {gap < 0.0 ? -size : size, (4.0 * power) / (sum * sum)};
+    const double gap = score - label, far = magnitude_of(gap), power = exact_exp(-2.0 * far);
+    const double size = (1.0 - power) / (1.0 + power);
+    return {gap < 0.0 ? -size : size, far < LEAST_GAP ? 1.0 : size / far};
   }
 };
 
