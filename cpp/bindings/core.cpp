@@ -1,6 +1,7 @@
 // The module bitgrove._core: kernels over whole arrays, one room per file.
 #include "bindings/rooms.h"
 #include "common/compiler.h"
+#include "common/gil.h"
 
 NB_MODULE(_core, m) {
   using namespace bitgrove;
@@ -11,6 +12,7 @@ NB_MODULE(_core, m) {
       "0 scalar, 1 AVX2, 2 AVX-512: the best this processor has");
   m.def("give_back_heap", &give_back_heap,
         "Gives memory that was freed back to the system, where the allocator keeps it.");
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&leave_python));
   init_records(m);
   init_math(m);
   init_edges(m);

@@ -10,6 +10,7 @@
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "cuda/ahead.h"
 #include "cuda/cuda_leaves.h"
 #include "cuda/cuda_tree.h"
@@ -100,7 +101,7 @@ void fetch(const Ring& ring, DeviceAddress from, nb::handle array) {
   const std::span<std::byte> to = view.bytes();
   const std::byte* fetched = ring.begin_fetch(from, to.size());
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     ring.stream.wait();
   }
   std::memcpy(to.data(), fetched, to.size());
@@ -109,7 +110,7 @@ void fetch(const Ring& ring, DeviceAddress from, nb::handle array) {
 // A verb that waits for the GPU lets other Python threads run meanwhile.
 template <class Verb>
 auto without_gil(Verb&& verb) {
-  nb::gil_scoped_release release;
+  WithoutGil released;
   return verb();
 }
 
@@ -159,7 +160,7 @@ void grow(CudaTree& tree, Frontier& frontier, double alpha,
           const Vector<const int64_t>& missing_bin) {
   require(static_cast<int64_t>(missing_bin.shape(0)) == tree.matrix.n_features,
           "missing bins differ in length");
-  nb::gil_scoped_release release;
+  WithoutGil released;
   if (tree.has_begun) tree.ahead->follow(tree, frontier);
   tree.has_begun = false;
   grow_rounds(tree, frontier, alpha, missing_bin.data());
@@ -205,7 +206,7 @@ void bind_handles(nb::module_& m) {
             s.download(reinterpret_cast<void*>(to), from, n_bytes);
           },
           "to_host"_a, "from_device"_a, "n_bytes"_a)
-      .def("wait", &Stream::wait, nb::call_guard<nb::gil_scoped_release>());
+      .def("wait", &Stream::wait, nb::call_guard<WithoutGil>());
   nb::class_<Ring> ring(m, "Ring", "Pinned memory with a twin on the device, for small arrays.");
   bind_fields<Ring, uint64_t>(ring, {{"device", &Ring::device}, {"host", &Ring::host}});
   ring.def(nb::init<>())

@@ -9,6 +9,7 @@
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/plan_checks.h"
 #include "growth/rounds.h"
 
@@ -166,13 +167,13 @@ void make_tree(BoundTree* self, nb::object pool, const Vector<int32_t>& rows,
 }
 
 void build(const BoundTree& self, const Records<Build>& builds) {
-  nb::gil_scoped_release release;
+  WithoutGil released;
   self.tree.build(builds.items);
 }
 
 void subtract(const BoundTree& self, const Records<Subtraction>& subtractions,
               std::pair<int64_t, int64_t> bins) {
-  nb::gil_scoped_release release;
+  WithoutGil released;
   self.tree.subtract(subtractions.items, {bins.first, bins.second});
 }
 
@@ -187,7 +188,7 @@ RecordArray find(const BoundTree& self, const Records<SearchNode>& nodes,
 RecordArray search(const BoundTree& self, const SearchPlan& plan) {
   std::vector<SplitInfo> found;
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     found = self.tree.search(plan);
   }
   return to_records(found);
@@ -196,7 +197,7 @@ RecordArray search(const BoundTree& self, const SearchPlan& plan) {
 RecordArray divide(const BoundTree& self, const Records<Division>& divisions) {
   std::vector<RowCounts> left;
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     left = self.tree.divide(divisions.items);
   }
   return to_records(left);
@@ -206,7 +207,7 @@ void grow(const BoundTree& self, Frontier& frontier, double alpha,
           const Vector<const int64_t>& missing_bin) {
   require(static_cast<int>(missing_bin.shape(0)) == self.tree.features.n_features,
           "missing bins differ in length");
-  nb::gil_scoped_release release;
+  WithoutGil released;
   grow_rounds(self.tree, frontier, alpha, missing_bin.data());
 }
 

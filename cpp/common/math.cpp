@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "common/powers.h"
 
@@ -36,7 +37,7 @@ void apply(const Vector<const double>& x, const Vector<double>& out, int n_threa
   require(x.shape(0) == out.shape(0), "x and out differ in length");
   const double* in = x.data();
   double* result = out.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(x.shape(0), n_threads, [=](int64_t begin, int64_t end) {
     function(in + begin, end - begin, result + begin, static_cast<Simd>(simd));
   });

@@ -7,6 +7,7 @@
 #include <exception>
 #include <vector>
 
+#include "common/gil.h"
 #include "common/team.h"
 
 namespace bitgrove {
@@ -25,6 +26,7 @@ void look_for_signals() {
   const Clock::time_point now = Clock::now();
   if (now - last_look < BETWEEN_LOOKS) return;
   last_look = now;
+  wait_if_left();
   nanobind::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "data/columns.h"
 #include "data/edges.h"
@@ -88,7 +89,7 @@ void bin_columns(const nb::list& columns, const Vector<const double>& edge_value
     }
   };
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     parallel_tasks(blocks_of(n_rows, BIN_BLOCK), n_threads, bin_block, BLOCKS_PER_THREAD);
   }
   require(ok, "a bin is outside of its feature's");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/key_sort.h"
 #include "data/columns.h"
 #include "sparse/sparse_table.h"
@@ -149,7 +150,7 @@ class CanonicalRows {
             "columns out of range");
     require(static_cast<int64_t>(out.shape(0)) >= (end - begin) * room_of(n), "out too small");
     uint8_t* const start = out.data();
-    nb::gil_scoped_release release;
+    WithoutGil released;
     // Kept: new memory costs more than writing to it. Of doubles, so that either type has room.
     thread_local std::vector<double> room;
     if (static_cast<int64_t>(room.size()) < (end - begin) * n) room.resize((end - begin) * n);
@@ -235,7 +236,7 @@ nb::bytes canonical_block(const SparseTable& table, int64_t first, int64_t n) {
   thread_local BlockRoom room;
   int64_t n_bytes = 0;
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     read_block(table, first, n, room);
     // Columns that are written whole have a value in one row of ZEROS_OF_FEW.
     const size_t most = (room_of(1) + ZEROS_OF_FEW * sizeof(double)) * room.stored.size();

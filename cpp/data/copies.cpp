@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 
 namespace bitgrove {
@@ -23,7 +24,7 @@ void copy_rows(nb::ndarray<nb::ndim<2>, nb::device::cpu, nb::ro> table, uint64_t
   const bool is_one = step == static_cast<int64_t>(row_bytes);  // all rows are one piece
   const size_t piece = is_one ? TASK_BYTES : std::max<size_t>(1, TASK_BYTES / row_bytes);
   const size_t n_pieces = is_one ? n_rows * row_bytes : n_rows;
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_tasks(blocks_of(n_pieces, piece), n_threads, [&](int64_t task) {
     const size_t begin = task * piece, end = std::min(begin + piece, n_pieces);
     if (is_one) {

@@ -9,6 +9,7 @@
 
 #include "bindings/numpy_arrays.h"
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/key_sort.h"
 #include "common/parallel.h"
 #include "cuts.h"
@@ -210,7 +211,7 @@ nb::tuple find_edges(const nb::list& columns, int64_t n_rows, const Optional<con
   const size_t n_features = sources.size(), width = max_bin - 1;
   FoundEdges found{std::vector<double>(n_features * width), std::vector<int64_t>(n_features)};
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     find_edges_of<uint32_t>(sources, sample, max_bin, n_threads, found);
     find_edges_of<uint64_t>(sources, sample, max_bin, n_threads, found);
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "layouts.h"
 #include "tiles.h"
@@ -159,7 +160,7 @@ ColumnView view(const TileLayout& layout, const Matrix<const uint8_t>& columns, 
 
 void join_columns(TileLayout& layout, const Matrix<const uint8_t>& columns, int64_t n_rows) {
   const ColumnView rows = view(layout, columns, n_rows);
-  nb::gil_scoped_release release;
+  WithoutGil released;
   layout.join_columns(rows);
 }
 
@@ -170,7 +171,7 @@ void lay_tiles(const TileLayout& layout, const Matrix<const uint8_t>& columns, i
   uint8_t* data = tiles.data();
   bool ok = true;
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     ok = layout.lay(rows, data, n_threads);
   }
   require(ok, "a bin is outside of its feature's");

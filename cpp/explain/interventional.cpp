@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "predict/step.h"
 
@@ -124,7 +125,7 @@ void interventional_values(const Forest& forest, int64_t n_trees,
   const Real *given = rows.data(), *others = background.data();
   const int32_t* players = player_of.data();
   double* out = values.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_tasks(blocks_of(n_rows, BLOCK_ROWS), n_threads, [&](int64_t task) {
     const int64_t begin = task * BLOCK_ROWS, end = std::min(begin + BLOCK_ROWS, n_rows);
     std::vector<Taken> taken(n_players, Taken::nowhere);

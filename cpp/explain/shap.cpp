@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "explain/shap_forest.h"
 
@@ -194,7 +195,7 @@ void for_each_block(const ShapForest& forest, int64_t n_trees, const Matrix<cons
   const auto n_rows = static_cast<int64_t>(rows.shape(0));
   const Real* data = rows.data();
   double* values = out.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_tasks(blocks_of(n_rows, BLOCK_ROWS), n_threads, [&](int64_t task) {
     const int64_t first = task * BLOCK_ROWS, n = std::min(BLOCK_ROWS, n_rows - first);
     const Columns columns(data + first * forest.n_columns, n, forest.n_columns);

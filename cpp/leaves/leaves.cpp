@@ -11,6 +11,7 @@
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "gain.h"
 #include "math.h"
@@ -124,7 +125,7 @@ void locate_leaves(const Vector<const int32_t>& rows, const Vector<const int64_t
   require(
       static_cast<int64_t>(rows.shape(0)) <= n_rows && n_leaves >> (8 * leaf_of.itemsize()) == 0,
       "too many leaves or listed rows");
-  nb::gil_scoped_release release;
+  WithoutGil released;
   const std::vector<Run> runs = ascending_runs(rows, begins, ends, static_cast<Simd>(simd));
   int64_t n_located = 0;
   for (const Run& run : runs) n_located += run.end - run.next;
@@ -200,7 +201,7 @@ RecordArray leaf_sums(const LeafNumbers& leaf_of, int64_t n_leaves, const Vector
   const GradientUnits rows{grad.data(), hess ? hess->data() : nullptr, grad_unit, hess_unit};
   std::vector<GradientSums> sums(n_leaves);
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     visit_leaves(leaf_of, [&](auto* leaf) {
       parts_of_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
         LeafTotals mine(n_leaves);
@@ -239,7 +240,7 @@ void residual_keys(const Vector<const double>& scores, const LabelArray& label,
           "scores, label and keys differ in length");
   const Labels labels(label);
   const auto simd = static_cast<Simd>(simd_level);
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
     double room[PIECE];
     for (int64_t first = begin; first < end; first += PIECE) {
@@ -271,7 +272,7 @@ void leaf_digits(const LeafNumbers& leaf_of, int64_t n_leaves, const Vector<cons
   std::vector<uint64_t> prefix(prefixes.data(), prefixes.data() + n_leaves);
   prefix.push_back(~uint64_t{0});
   std::fill_n(total, n_leaves * N_DIGITS, 0);
-  nb::gil_scoped_release release;
+  WithoutGil released;
   visit_leaves(leaf_of, [&](auto* leaf) {
     parts_of_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
       std::vector<int64_t> mine(n_leaves * N_DIGITS);
@@ -297,7 +298,7 @@ void next_keys(const LeafNumbers& leaf_of, int64_t n_leaves, const Vector<const 
   std::vector<uint32_t> low(lower.data(), lower.data() + n_leaves);
   low.push_back(~0u);  // rows in no leaf: no key is above it
   std::fill_n(least, n_leaves, ~0u);
-  nb::gil_scoped_release release;
+  WithoutGil released;
   visit_leaves(leaf_of, [&](auto* leaf) {
     parts_of_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
       std::vector<uint32_t> mine(n_leaves + 1, ~0u);
@@ -324,7 +325,7 @@ void add_leaf_values(const Vector<double>& scores, const LeafNumbers& leaf_of, i
   of_leaf.push_back(-0.0);  // what a row in no leaf gets: x + -0.0 is x, also for -0.0
   const double* value = of_leaf.data();
   double* score = scores.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   visit_leaves(leaf_of, [&](auto* leaf) {
     parallel_rows(n_rows, n_threads, [&](int64_t begin, int64_t end) {
       with_simd<Simd::avx2>(static_cast<Simd>(simd), [&] {

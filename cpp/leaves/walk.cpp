@@ -7,6 +7,7 @@
 
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "plans.h"
 #include "sparse/sparse_bins.h"
@@ -165,7 +166,7 @@ void add_tree(const Vector<double>& scores, const Matrix<const uint8_t>& columns
   double* score = scores.data();
   const int32_t* list = listed ? listed->data() : nullptr;
   const int64_t n = listed ? static_cast<int64_t>(listed->shape(0)) : n_rows;
-  nb::gil_scoped_release release;
+  WithoutGil released;
   const Walk walk(rows, tree);
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     std::vector<uint8_t> asked(walk.n_asked());

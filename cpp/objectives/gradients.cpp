@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "bindings/records.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "common/powers.h"
 
@@ -79,7 +80,7 @@ void derive_rows(const GradientCall& call, Derive derive, int64_t begin, int64_t
 
 void elementwise_rows(const GradientCall& call, Derive derive) {
   require(call.n_outputs == 1, "an elementwise loss has one output");
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(call.n_rows, call.n_threads, [&](int64_t begin, int64_t end) {
     Magnitudes mine{};
     derive_rows(call, derive, begin, end, mine);
@@ -133,7 +134,7 @@ BG_FN void softmax_block(const GradientCall& call, int64_t begin, int64_t n, con
 
 template <class LossOf>
 void softmax(const GradientCall& call) {
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(call.n_rows, call.n_threads, [&](int64_t begin, int64_t end) {
     std::vector<double> p(call.n_outputs * SOFTMAX_ROWS);
     std::vector<Magnitudes> mine(call.n_outputs);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 
 namespace bitgrove {
@@ -148,7 +149,7 @@ double metric_terms(const char* kernel, const Matrix<const double>& prediction,
                       out.data(), static_cast<int64_t>(n_rows),
                       n_threads,  static_cast<Simd>(simd)};
   std::atomic<uint64_t> top{0};
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(call.n_rows, call.n_threads, [&](int64_t begin, int64_t end) {
     raise_top(top, judge_rows(call, term, begin, end));
   });
@@ -161,7 +162,7 @@ int64_t sum_in_units(const Vector<const double>& values, int64_t exponent, int n
   const double* data = values.data();
   const Unit unit(exponent);
   std::atomic<int64_t> total{0};
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(values.shape(0), n_threads, [&](int64_t begin, int64_t end) {
     int64_t mine = 0;
     with_simd<Simd::avx2>(static_cast<Simd>(simd), [&, data, unit] {
@@ -184,7 +185,7 @@ void cell_sums(const Matrix<const double>& prediction, const Matrix<const double
   const int64_t* weight = whole.data();
   int64_t* total = sums.data();
   std::fill_n(total, n_cells, 0);
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(label.shape(0), n_threads, [&](int64_t begin, int64_t end) {
     std::vector<int64_t> local(n_cells);
     for (int64_t i = begin; i < end; ++i) {
@@ -263,7 +264,7 @@ void metric_of_queries(const char* kernel, const Vector<const double>& predictio
                        k,
                        threads_for_rows(n_rows, n_threads)};
   const NamedValue& value = find_named(VALUES, kernel);
-  nb::gil_scoped_release release;
+  WithoutGil released;
   value.values(call);
 }
 

@@ -6,6 +6,7 @@
 
 #include "bindings/numpy_arrays.h"
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/key_order.h"
 #include "common/whole128.h"
 #include "metrics.h"
@@ -72,7 +73,7 @@ nb::tuple order_steps(const Values& values, const Vector<const int64_t>& positiv
   std::vector<Range> ranges(keys_of.size());
   std::unique_ptr<KeyRow[]> memory;
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     memory = sort_by_key(rows.n, n_threads, rows, [&](int64_t r, KeyRow* sorted, int64_t n) {
       for (int64_t i = 0; i < n; ++i)
         if (i == 0 || sorted[i].key != sorted[i - 1].key) keys_of[r].push_back(sorted[i].key);
@@ -124,7 +125,7 @@ void order_sums(const Values& values, const Vector<const int64_t>& positive,
                 std::pair<int64_t, int64_t> above, const Vector<int64_t>& sums, int n_threads) {
   require(sums.shape(0) == N_ORDER_SUMS, "sums has another length");
   const Rows rows(values, positive, negative);
-  nb::gil_scoped_release release;
+  WithoutGil released;
   const int64_t n_ranges = ranges_for(rows.n);
   std::vector<Range> ranges(n_ranges);
   const auto memory = sort_by_key(

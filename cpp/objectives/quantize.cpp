@@ -7,6 +7,7 @@
 
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "common/widths.h"
 #include "layouts.h"
@@ -85,7 +86,7 @@ RecordArray quantize(const Vector<const float>& grad, const Optional<const float
   const float *g = grad.data(), *h = hess ? hess->data() : nullptr;
   SharedTotals totals;
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     const auto level = static_cast<Simd>(simd);
     visit_row_width(out.itemsize(), [&](auto row) {
       quantize_rows<decltype(row)::half_bits>(g, h, n, rounding, out.data(), totals, n_threads,
@@ -126,7 +127,7 @@ RecordArray row_sums(const Packed1d& packed_rows, const Vector<const int32_t>& r
                      int simd) {
   GradientSums sums;
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     visit_row_width(packed_rows.itemsize(), [&](auto row) {
       sums = sum_rows<decltype(row)>(packed_rows.data(), packed_rows.shape(0), rows.data(),
                                      rows.shape(0), n_threads, static_cast<Simd>(simd));

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "objectives/gradients.h"
 #include "objectives/rank_pairs.h"
@@ -169,7 +170,7 @@ using QueryWork = std::function<void(Query& query, int64_t i, Room& room, int n_
 
 void by_query(const GradientCall& call, const int64_t* offset, int64_t n_queries,
               const IsHuge& huge, const QueryWork& work) {
-  nb::gil_scoped_release release;
+  WithoutGil released;
   const auto work_on = [&](int64_t i, int n_threads) {
     thread_local Room room;
     const int64_t begin = offset[i], n_rows = offset[i + 1] - begin;

@@ -6,6 +6,7 @@
 
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "objectives/gradients.h"
 
@@ -15,7 +16,7 @@ namespace {
 // 0, 1, 2, ...
 void list_rows(const Vector<int32_t>& rows, int n_threads) {
   int32_t* out = rows.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(rows.shape(0), n_threads, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) out[i] = static_cast<int32_t>(i);
   });
@@ -31,7 +32,7 @@ int64_t select_rows(uint64_t key, uint64_t first_row, uint64_t limit, const Vect
   const Draw draw{key, first_row, limit, ids ? ids->data() : nullptr,
                   limits ? limits->data() : nullptr};
   int64_t n_selected = 0;
-  nb::gil_scoped_release release;
+  WithoutGil released;
   for (int64_t i = 0; i < n; ++i) {
     out[n_selected] = static_cast<int32_t>(i);
     n_selected += is_drawn(draw, i);
@@ -49,7 +50,7 @@ void count_importance(const Vector<const float>& grad, const Optional<const floa
   require(!hess || static_cast<int64_t>(hess->shape(0)) == n, "grad and hess differ in length");
   const float *g = grad.data(), *h = hess ? hess->data() : nullptr;
   std::fill_n(counts.data(), MAGNITUDE_BUCKETS, 0);
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     std::vector<int64_t> local(MAGNITUDE_BUCKETS);
     for (int64_t i = begin; i < end; ++i) {
@@ -69,7 +70,7 @@ void keep_rows(const Vector<const float>& grad, const Optional<const float>& hes
     require(static_cast<int64_t>(out.shape(0)) == n, "gradients in and out differ in length");
   const float *grads = grad.data(), *hesses = hess ? hess->data() : nullptr;
   float *kept_grad = out_grad.data(), *kept_hess = out_hess.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const double g = static_cast<double>(grads[i]), h = hess_at(hesses, i);
@@ -86,7 +87,7 @@ RecordArray magnitudes(const Vector<const float>& grad, const Vector<const float
   require(static_cast<int64_t>(hess.shape(0)) == n, "grad and hess differ in length");
   std::vector<Magnitudes> all(1);
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     parallel_rows(n, n_threads, [&](int64_t begin, int64_t end) {
       Magnitudes mine{};
       take_magnitudes(grad.data() + begin, hess.data() + begin, end - begin, mine);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "predict/visits.h"
 
@@ -45,7 +46,7 @@ void predict_scores(const Forest& forest, int64_t n_trees, const Matrix<const Re
                         static_cast<int64_t>(rows.shape(1))};
   const int64_t n_outputs = scores.shape(1);
   double* out = scores.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   for_each_leaf(work, n_threads, [&](int64_t row, int64_t t, int64_t leaf) {
     out[row * n_outputs + t % n_outputs] += forest.leaf_value[forest.leaf_offset[t] + leaf];
   });
@@ -61,7 +62,7 @@ void predict_leaves(const Forest& forest, const Matrix<const Real>& rows,
   const Work<Real> work{forest, n_trees, rows.data(), static_cast<int64_t>(rows.shape(0)),
                         static_cast<int64_t>(rows.shape(1))};
   int32_t* out = leaves.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   for_each_leaf(work, n_threads, [&](int64_t row, int64_t t, int64_t leaf) {
     out[row * n_trees + t] = static_cast<int32_t>(leaf);
   });

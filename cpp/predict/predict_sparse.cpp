@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "predict/visits.h"
 
@@ -84,7 +85,7 @@ void predict_scores(const Forest& forest, int64_t n_trees, const SparseTable& ro
   require(static_cast<int64_t>(scores.shape(0)) == rows.n_rows(), "rows have the wrong shape");
   const int64_t n_outputs = scores.shape(1);
   double* out = scores.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   for_each_leaf(forest, n_trees, rows, n_threads, [&](int64_t row, int64_t t, int64_t leaf) {
     out[row * n_outputs + t % n_outputs] += forest.leaf_value[forest.leaf_offset[t] + leaf];
   });
@@ -97,7 +98,7 @@ void predict_leaves(const Forest& forest, const SparseTable& rows, const Matrix<
               static_cast<int64_t>(leaves.shape(1)) == n_trees,
           "rows or leaves have the wrong shape");
   int32_t* out = leaves.data();
-  nb::gil_scoped_release release;
+  WithoutGil released;
   for_each_leaf(forest, n_trees, rows, n_threads, [&](int64_t row, int64_t t, int64_t leaf) {
     out[row * n_trees + t] = static_cast<int32_t>(leaf);
   });

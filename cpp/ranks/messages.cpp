@@ -13,6 +13,7 @@
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "common/widths.h"
 #include "ranks/message_blocks.h"
@@ -147,7 +148,7 @@ nb::tuple pack_messages(const Matrix<uint8_t>& pool, const Records<HistogramPart
   std::vector<uint8_t> bytes;
   std::vector<int64_t> ends;
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     std::vector<Block> blocks(plan.n_blocks);
     each_step(plan.steps, n_threads, simd, [&](auto layout, int64_t i) {
       shape_step<decltype(layout)>(plan.steps[i], blocks.data() + plan.first_block[i]);
@@ -207,7 +208,7 @@ void add_messages(const Matrix<uint8_t>& pool, const Records<HistogramPart>& par
   for (const Message& message : messages) starts.push_back(find_steps(message, parts.items.size()));
   std::atomic<int> malformed{-1};
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     each_step(steps, n_threads, simd, [&](auto layout, int64_t i) {
       for (size_t m = 0; m < messages.size(); ++m)
         if (!add_step<decltype(layout)>(steps[i], starts[m][first + i], starts[m][first + i + 1]))

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "layouts.h"
 
@@ -246,7 +247,7 @@ void make_bins(SparseBins* self, const SparseTable& table, const Vector<const in
                            edge_values.data(), edge_offset.data(),
                            has_missing.data(), n_features,
                            dense.data(),       static_cast<int64_t>(dense.shape(1))};
-  nb::gil_scoped_release release;
+  WithoutGil released;
   new (self) SparseBins(table, targets, n_threads);
 }
 
@@ -259,7 +260,7 @@ void init_sparse_bins(nb::module_& m) {
       .def(
           "prepare",
           [](SparseBins& self, const Vector<const int64_t>& bin_offset, int n_threads) {
-            nb::gil_scoped_release release;
+            WithoutGil released;
             self.prepare({bin_offset.data(), bin_offset.shape(0)}, n_threads);
           },
           "bin_offset"_a, "n_threads"_a, "Readies the rows for training.")

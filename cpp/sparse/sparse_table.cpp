@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/numpy_arrays.h"
+#include "common/gil.h"
 #include "common/key_sort.h"
 #include "common/parallel.h"
 #include "cuts.h"
@@ -94,7 +95,7 @@ nb::tuple survey(const SparseTable& table, const Optional<const uint8_t>& rows, 
   const Sampled sampled = sampled_of(table, rows);
   std::optional<Survey> found;
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     found = survey_of(table, sampled, n_threads);
   }
   const size_t n = found->filled.size();
@@ -158,7 +159,7 @@ nb::ndarray<nb::numpy, double> gather_values(const SparseTable& table,
           "columns out of range");
   Gathering found(table, sampled, first, counts);
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     table.check_pointers();
     const int64_t n_parts = std::max(1, n_threads);
     parallel_tasks(n_parts, n_threads, [&](int64_t part) { found.gather(part, n_parts); });
@@ -213,7 +214,7 @@ nb::tuple cut_columns(const Vector<const int64_t>& counts, const Vector<const do
   std::vector<int64_t> n_edges(n_columns);
   const double* value = values.data();
   {
-    nb::gil_scoped_release release;
+    WithoutGil released;
     parallel_tasks(blocks_of(n_columns, CUT_COLUMNS), n_threads, [&](int64_t task) {
       std::vector<uint64_t> keys;
       const int64_t last = std::min((task + 1) * CUT_COLUMNS, n_columns);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bindings/rooms.h"
+#include "common/gil.h"
 #include "common/parallel.h"
 #include "common/plan_checks.h"
 #include "common/widths.h"
@@ -149,7 +150,7 @@ int64_t separate_zero_rows(const GivenArray<nb::ndim<1>, nb::ro>& packed,
   require(scratch.shape(0) >= rows.shape(0), "scratch too small");
   const int64_t n_rows = rows.shape(0);
   int64_t n_active = 0;
-  nb::gil_scoped_release release;
+  WithoutGil released;
   visit_row_width(packed.itemsize(), [&](auto row) {
     using Sum = typename decltype(row)::Sum;
     n_active = separate(static_cast<const Sum*>(packed.data()), rows.data(), scratch.data(), n_rows,

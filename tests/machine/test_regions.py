@@ -109,3 +109,31 @@ def test_the_same_gradients_however_many_threads_share_a_huge_query() -> None:
     params = {"objective": "lambdarank", "lambdarank_truncation_level": n, "n_estimators": 1}
     one, three = (bg.train({**params, "n_jobs": n_jobs}, data) for n_jobs in (1, 3))
     assert one.digest() == three.digest()
+
+
+EXIT = """
+import atexit, sys, threading, time
+import numpy as np
+X = np.random.default_rng(0).normal(size=(20_000, 10))
+def last():  # also what runs after the library's own end
+    print(bg.train({"objective": "regression", "n_estimators": 2}, bg.Dataset(X, X[:, 0])).n_iterations)
+atexit.register(last)
+import bitgrove as bg
+model = bg.train({"objective": "regression", "n_estimators": 5}, bg.Dataset(X, X[:, 0]))
+def train():
+    bg.train({"objective": "regression", "n_jobs": 2}, bg.Dataset(X, X[:, 0]), 1_000_000)
+def predict():
+    while True:
+        model.predict(X)
+def explain():
+    while True:
+        model.shap_values(X[:500])
+threading.Thread(target=globals()[sys.argv[1]], daemon=True).start()
+time.sleep(0.7)
+"""
+
+
+@pytest.mark.parametrize("work", ["train", "predict", "explain"])
+def test_a_program_ends_while_a_daemon_thread_works(work: str) -> None:
+    done = subprocess.run([sys.executable, "-c", EXIT, work], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [b"2"], b"")
