@@ -116,7 +116,8 @@ import atexit, sys, threading, time
 import numpy as np
 X = np.random.default_rng(0).normal(size=(20_000, 10))
 def last():  # also what runs after the library's own end
-    print(bg.train({"objective": "regression", "n_estimators": 2}, bg.Dataset(X, X[:, 0])).n_iterations)
+    params = {"objective": "regression", "n_estimators": 2}
+    print(bg.train(params, bg.Dataset(X, X[:, 0])).n_iterations)
 atexit.register(last)
 import bitgrove as bg
 model = bg.train({"objective": "regression", "n_estimators": 5}, bg.Dataset(X, X[:, 0]))
