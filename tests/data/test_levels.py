@@ -257,3 +257,30 @@ def test_few_rows_are_read_as_many(kind: str, values: list[Any]) -> None:
     many = read_levels("c", pd.Series(values * 200, dtype=object).astype(kind))
     assert few.levels.values.tolist() == many.levels.values.tolist()
     assert [*few.codes] * 200 == many.codes.tolist()
+
+
+MEASURED = [f"{value / 8}" for value in range(1000)]
+WHOLE = [f"{value}" for value in range(1000)]
+FRAMES = {
+    "object": lambda values: pd.DataFrame({"charge": np.array(values, dtype=object)}),
+    "pandas": lambda values: pd.DataFrame({"charge": pd.Series(values, dtype="string")}),
+    "polars": lambda values: pl.DataFrame({"charge": values}),
+    "arrow": lambda values: pa.table({"charge": values}),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_numbers_as_text_are_no_categories_by_themselves(kind: str) -> None:
+    frame, y = FRAMES[kind], np.arange(1000.0)
+    cases = {"0.0": MEASURED, " ": [" ", *MEASURED[1:]], "?": ["?", *WHOLE[1:]],
+             "0,0": [value.replace(".", ",") for value in MEASURED]}  # fmt: skip
+    for odd, values in cases.items():
+        with pytest.raises(DataError, match="'charge' holds numbers as text, and among them") as e:
+            bg.Dataset(frame(values), y)
+        assert repr(odd) in str(e.value)
+        asked = bg.Dataset(frame(values), y, categorical_feature=["charge"])
+        assert len(asked.levels[0]) == 1000
+    codes = [f"0{value}" for value in WHOLE]
+    few = ["?", "0.5", "1.5"] * 300 + ["0.5"] * 100
+    for values in (WHOLE, codes, few, [*MEASURED[:900], *(f"a{i}" for i in range(100))]):
+        assert bg.Dataset(frame(values), y).levels

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.data.given_values import is_number
+from bitgrove.data.levels import slip_among
 from bitgrove.data.streams.parquet import arrow as arrow  # others take it from here, too
 from bitgrove.errors import DataError
 
@@ -81,9 +83,9 @@ def check_no_slip(
     levels: Sequence[str], name: str, describe: Callable[[], str] | None = None
 ) -> None:
     """DataError if most levels of a text column are numbers."""
-    if 2 * sum(map(_is_number, levels)) < max(len(levels), 1):
+    odd = slip_among(levels, 0.5)
+    if odd is None:
         return
-    odd = next((level for level in levels if not _is_number(level)), "numbers")
     what = f"holds text: {odd[:40]!r}" if describe is None else describe()
     raise DataError(
         f"column {name!r} {what}, among numbers; correct it, leave it out with --ignore {name}, "
@@ -212,14 +214,6 @@ def _describe_text(values: pa.ChunkedArray) -> str:
     """What keeps a column from being numeric, with the row that shows it."""
     if is_text(values.type):
         for row, value in enumerate(values.to_pylist(), start=1):
-            if value is not None and not _is_number(value):
+            if value is not None and not is_number(value):
                 return f"holds text: {value[:40]!r} in row {row}"
     return f"is of type {values.type}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

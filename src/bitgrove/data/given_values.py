@@ -70,14 +70,14 @@ def refuse_text(what: str, table: Any) -> None:
     if getattr(getattr(table, "dtype", None), "kind", "") not in ("O", "U", "S", "T"):
         return
     for place, value in np.ndenumerate(table):
-        if isinstance(value, str | bytes) and not _is_number(value):
+        if isinstance(value, str | bytes) and not is_number(value):
             raise DataError(
                 f"{what} holds text: {value[:40]!r} in column {place[-1]}; numbers are needed "
                 f"(encode the column, or list it: categorical_features=[{place[-1]}])"
             )
 
 
-def _is_number(text: str | bytes) -> bool:
+def is_number(text: str | bytes) -> bool:
     try:
         float(text)
     except ValueError:

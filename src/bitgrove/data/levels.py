@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.data.given_values import is_number
 from bitgrove.errors import BitgroveError, DataError, DataTypeError
 
 Codes = NDArray[np.intp]  # -1: missing
@@ -25,6 +26,9 @@ TEXT, INTEGER, REAL = "text", "integer", "real"
 _DTYPES = {TEXT: "O", INTEGER: "i8", REAL: "f8"}
 # Of a column of text whose values are cheaper to go through than to hand to a library.
 _FEW_ROWS = 64
+# Text that reads as numbers: of so many levels on, where so large a share does.
+_FEW_LEVELS, _MOST_LEVELS = 64, 0.95
+_CODE, _WHOLE = re.compile(r"[-+\s]*0\d"), re.compile(r"\s*[-+]?\d+\s*")
 # Parts of the names of column types that hold categories without being asked.
 _CATEGORY_TYPES = ("cat", "dict", "str", "utf", "enum", "object")
 
@@ -136,10 +140,49 @@ def is_category_type(series: Any) -> bool:
     return any(isinstance(value, str) for value in series.to_numpy())
 
 
-def read_levels(name: str, column: Any) -> Coded:
-    """The codes of a column: pandas, polars, Arrow or NumPy, of text, categories or numbers."""
+def _is_text_type(series: Any) -> bool:
+    """Whether it is text, but no type of its own says that it is a category."""
+    kind = str(getattr(series, "dtype", None) or getattr(series, "type", "")).lower()
+    return kind.startswith(("object", "str", "string", "large_string"))
+
+
+def slip_among(levels: Sequence[str], share: float) -> str | None:
+    """What keeps text from being numbers: the first level that is none, if that share of them is.
+
+    1,5 and 1,000 are numbers with a slip; 007 is no number.
+    """
+    n_numbers = sum(not _CODE.match(v) and is_number(v.replace(",", "")) for v in levels)
+    if n_numbers < max(share * len(levels), 1):
+        return None
+    return next((level for level in levels if not is_number(level)), levels[0])
+
+
+def _refuse_numbers(name: str, levels: Levels) -> None:
+    """DataError if the levels of a column of text are measured: as a category it says little.
+
+    Few levels do no harm, and many whole numbers are ids.
+    """
+    if levels.kind != TEXT or len(levels) <= _FEW_LEVELS:
+        return
+    values = levels.values.tolist()
+    odd = None if all(map(_WHOLE.fullmatch, values)) else slip_among(values, _MOST_LEVELS)
+    if odd is not None:
+        raise DataError(
+            f"column {name!r} holds numbers as text, and among them {odd[:40]!r}; make numbers of "
+            "it (pandas.to_numeric), or list it in categorical_feature to have it as a category"
+        )
+
+
+def read_levels(name: str, column: Any, by_type: bool = False) -> Coded:
+    """The codes of a column: pandas, polars, Arrow or NumPy, of text, categories or numbers.
+
+    by_type: nobody said that it is a category.
+    """
     try:
-        return _read(name, column)
+        coded = _read(name, column)
+        if by_type and _is_text_type(column):
+            _refuse_numbers(name, coded.levels)
+        return coded
     except UnicodeEncodeError:
         raise DataError(f"column {name!r} holds text that is not Unicode") from None
     except BitgroveError:

@@ -108,7 +108,7 @@ def to_columns(
         by_type = choice.by_type and names is not None and is_category_type(column)
         with problems.collect():
             if f in listed or by_type:
-                coded = read_levels(name, on_host(dense_column(column)))
+                coded = read_levels(name, on_host(dense_column(column)), f not in listed)
                 levels[f] = coded.levels
                 read[f] = beside(_float_codes(coded), column)
             else:
