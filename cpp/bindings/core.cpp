@@ -1,7 +1,7 @@
 // The module bitgrove._core: kernels over whole arrays, one room per file.
+#include "bindings/gil.h"
 #include "bindings/rooms.h"
 #include "common/compiler.h"
-#include "common/gil.h"
 
 NB_MODULE(_core, m) {
   using namespace bitgrove;

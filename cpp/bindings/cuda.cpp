@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
+#include "bindings/gil.h"
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "cuda/ahead.h"
 #include "cuda/cuda_leaves.h"
 #include "cuda/cuda_tree.h"

@@ -6,10 +6,10 @@
 #include <memory>
 #include <utility>
 
+#include "bindings/gil.h"
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/plan_checks.h"
 #include "growth/rounds.h"
 

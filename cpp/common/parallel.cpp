@@ -7,7 +7,7 @@
 #include <exception>
 #include <vector>
 
-#include "common/gil.h"
+#include "bindings/gil.h"
 #include "common/team.h"
 
 namespace bitgrove {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "data/columns.h"
 #include "data/edges.h"

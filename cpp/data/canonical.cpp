@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/key_sort.h"
 #include "data/columns.h"
 #include "sparse/sparse_table.h"

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bindings/gil.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 
 namespace bitgrove {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/numpy_arrays.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/key_sort.h"
 #include "common/parallel.h"
 #include "cuts.h"

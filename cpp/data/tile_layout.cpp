@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "bindings/gil.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "layouts.h"
 #include "tiles.h"

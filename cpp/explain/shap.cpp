@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "explain/shap_forest.h"
 

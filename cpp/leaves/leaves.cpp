@@ -8,10 +8,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "gain.h"
 #include "math.h"

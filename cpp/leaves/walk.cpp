@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "plans.h"
 #include "sparse/sparse_bins.h"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "bindings/gil.h"
 #include "bindings/records.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "common/powers.h"
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 
 namespace bitgrove {

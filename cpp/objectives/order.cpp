@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/numpy_arrays.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/key_order.h"
 #include "common/whole128.h"
 #include "metrics.h"

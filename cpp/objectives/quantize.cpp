@@ -5,9 +5,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "common/widths.h"
 #include "layouts.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/gil.h"
+#include "bindings/gil.h"
 #include "common/parallel.h"
 #include "objectives/gradients.h"
 #include "objectives/rank_pairs.h"

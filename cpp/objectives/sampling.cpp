@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "objectives/gradients.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "bindings/gil.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "predict/visits.h"
 

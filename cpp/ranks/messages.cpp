@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/numpy_arrays.h"
 #include "bindings/records.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "common/widths.h"
 #include "ranks/message_blocks.h"

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <bit>
 
-#include "common/gil.h"
+#include "bindings/gil.h"
 #include "common/parallel.h"
 #include "layouts.h"
 

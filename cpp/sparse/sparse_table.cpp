@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/numpy_arrays.h"
-#include "common/gil.h"
 #include "common/key_sort.h"
 #include "common/parallel.h"
 #include "cuts.h"

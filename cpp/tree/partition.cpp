@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/rooms.h"
-#include "common/gil.h"
 #include "common/parallel.h"
 #include "common/plan_checks.h"
 #include "common/widths.h"

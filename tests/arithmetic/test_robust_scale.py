@@ -134,22 +134,33 @@ def test_levels_grow_with_the_number_of_joint_outputs(
     ("top", "n_joint", "expected"),
     [(8.0, 1, 7), (20.0, 1, 14), (500.0, 1, 21), (500.0, 4, 21), (500.0, 16, 28)],
 )
-def test_a_shared_tail_of_probabilities_counts_three_times(
+def test_a_shared_tail_of_logarithms_counts_three_times(
     top: float, n_joint: int, expected: int
 ) -> None:
     """Of both halves, as where classes are easy; but not on top of what joint outputs have."""
     sides = [Side(top, 1.0), Side(top, 1.0)]
-    for is_probability, levels in ((True, expected), (False, 7 * math.isqrt(n_joint))):
-        traits = Traits(n_joint=n_joint, probability=is_probability)
+    for is_log, levels in ((True, expected), (False, 7 * math.isqrt(n_joint))):
+        traits = Traits(n_joint=n_joint, is_log=is_log)
         found = robust_levels([7, 14], sides, traits)
         assert found == [levels, robust_levels([7, 14], sides, Traits(n_joint=n_joint))[1]]
 
 
-def test_one_output_of_two_classes_is_a_probability() -> None:
-    for name in ("binary", "cross_entropy", "focal", "multiclassova"):
-        assert traits_of(OBJECTIVES[name].for_model({"sigmoid": 1.0}, 2), 1).probability
-    for name in ("multiclass", "poisson", "regression"):
-        assert not traits_of(OBJECTIVES[name].for_model({}, 2), 1).probability
+def test_scores_that_are_logarithms() -> None:
+    for name in ("binary", "cross_entropy", "focal", "multiclassova", "poisson", "tweedie"):
+        settings = {"sigmoid": 1.0, "tweedie_variance_power": 1.5}
+        assert traits_of(OBJECTIVES[name].for_model(settings, 2), 1).is_log
+    for name in ("multiclass", "huber", "regression"):
+        assert not traits_of(OBJECTIVES[name].for_model({}, 2), 1).is_log
+
+
+def test_a_tail_of_hessians_alone_counts() -> None:
+    """As of robust means, whose gradients are bounded while most rows are far from their label."""
+    for hess_tail, levels in ((10.0, 14), (30.0, 42), (1e9, 254)):
+        assert robust_levels([7, 14], [Side(1.0, 1.0), Side(hess_tail, 1.0)], Traits()) == [
+            7,
+            levels,
+        ]
+    assert robust_levels([7, 14], [Side(30.0, 1.0), Side(30.0, 1.0)], Traits()) == [7, 14]
 
 
 def test_outputs_of_classes_are_joint_and_those_of_targets_are_not() -> None:

@@ -23,7 +23,7 @@ from bitgrove.data.row_ids import number_rows, row_ids
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.predict import predict_leaves
-from bitgrove.objectives import OBJECTIVES, make_objective
+from bitgrove.objectives import OBJECTIVES, make_objective, with_penalty
 from bitgrove.params import TrainParams, resolve
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     label = dataset.label
     assert label is not None, "make_objective refuses data without labels"
     weight = objective.row_weights(label, dataset.weight)
+    params = with_penalty(params, objective, label, weight, comm)
     runs, n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
     tables = objective.tables(label, dataset.group, row_ids(runs))
     labels = objective.output_labels(label)
@@ -76,7 +77,7 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
             if hess is not None:
                 hesses = _leaf_sums(hess[output], mine, tree, n_total, comm)
             grads = np.copysign(np.maximum(np.abs(grads) - params.reg_alpha, 0.0), grads)
-            curvature = hesses + params.reg_lambda
+            curvature = hesses + params.leaf_penalty
             size = np.divide(-grads, curvature, out=np.zeros_like(grads), where=curvature > 0.0)
             level = objective.output(output).leaf_level
             if level is not None:

@@ -8,6 +8,7 @@ from bitgrove.objectives.base import (
     objective_of,
     owners,
     register,
+    with_penalty,
     written_out,
 )
 from bitgrove.objectives.binary import Binary, CrossEntropy, Focal
@@ -48,5 +49,6 @@ __all__ = [
     "objective_of",
     "owners",
     "register",
+    "with_penalty",
     "written_out",
 ]

@@ -217,6 +217,10 @@ class Objective:
         """The best constant score of one output, (1,)."""
         return np.zeros(1)
 
+    def penalty(self, label: F64, weight: F32 | None, comm: Comm) -> float:
+        """reg_lambda where nobody gives it."""
+        return 0.0
+
     def output_labels(self, label: F64) -> F64:
         """(n_rows,) for all outputs, or (n_outputs, n_rows)."""
         return label if label.ndim == 1 else np.ascontiguousarray(label.T)
@@ -328,6 +332,15 @@ def make_objective(params: TrainParams, train_set: Dataset, comm: Comm) -> Objec
     if objective.needs_queries and train_set.group is None:
         raise DataError(f"group: {objective.name} needs the number of rows of each query")
     return objective.for_labels(train_set.label, comm)
+
+
+def with_penalty(
+    params: TrainParams, objective: Objective, label: F64, weight: F32 | None, comm: Comm
+) -> TrainParams:
+    """With a reg_lambda: the objective's own where nobody gives one."""
+    if params.reg_lambda is not None:
+        return params
+    return replace(params, reg_lambda=objective.penalty(label, weight, comm))
 
 
 def _n_columns(label: F64) -> int:

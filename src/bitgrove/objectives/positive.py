@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bitgrove.arithmetic.exact_math import exact_exp, exact_log, numpy_exp
+from bitgrove.arithmetic.fixed_point import fixed_point_sums
 from bitgrove.errors import ParameterError
 from bitgrove.objectives.base import F32, F64, Objective, Tables, label_mean
 from bitgrove.objectives.links import EXP, Link
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # Where all labels are zero the mean is very small, not zero.
 _LEAST_MEAN = 1e-15
+# Labels above zero that a leaf counts as if it had seen them at its mean, where the rest are zero.
+_UNSEEN_EVENTS = 10.0
 
 
 class _LogMean(Objective):
@@ -33,6 +36,23 @@ class _LogMean(Objective):
 
     def base_score(self, label: F64, weight: F32 | None, comm: Comm) -> F64:
         return exact_log(np.maximum(label_mean(label, weight, comm), _LEAST_MEAN))
+
+    def penalty(self, label: F64, weight: F32 | None, comm: Comm) -> float:
+        """Without one the mean of a small node, where no label is above zero, goes to zero tree by
+        tree. So each has _UNSEEN_EVENTS more, as far as labels are zero; of columns the least."""
+        columns = [label] if label.ndim == 1 else list(label.T)
+        return min(self._penalty(column, weight, comm) for column in columns)
+
+    def _penalty(self, label: F64, weight: F32 | None, comm: Comm) -> float:
+        """An event has its share of all rows' hessians at the mean."""
+        sizes = np.array([np.count_nonzero(label), len(label)], dtype=np.int64)
+        n_events, n_rows = map(int, comm.allreduce_sum(sizes))
+        if n_events in (0, n_rows):
+            return 0.0
+        weights = np.ones(len(label)) if weight is None else weight.astype(np.float64)
+        mean = label_mean(label, weight, comm)
+        hess = fixed_point_sums([weights], comm) * self.derivatives(exact_log(mean), mean, ())[1]
+        return _UNSEEN_EVENTS * float(hess[0]) * (1.0 / n_events - 1.0 / n_rows)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from bitgrove.params.table import PARAMETERS, TrainParams
 # Where a default of a parameter that shapes the model changes, add what it was: the first entry
 # holds what version 1 had and version 2 has not, the second what version 2 had, and so on.
 _OLDER: tuple[Mapping[str, object], ...] = (
-    # Without max_delta_step no leaf was bounded.
-    {"max_delta_step": 0.0, "gradient_scale": "max"},
+    # Without max_delta_step no leaf was bounded, and no objective had a penalty of its own.
+    {"max_delta_step": 0.0, "gradient_scale": "max", "reg_lambda": 0.0},
 )
 DEFAULTS_VERSION = len(_OLDER) + 1
 

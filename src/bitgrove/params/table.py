@@ -90,10 +90,12 @@ class TrainParams:
         "loss falls). Its scale is that of the loss, so try powers of ten. LightGBM "
         "`min_gain_to_split`, XGBoost `gamma`.",
         "min_gain_to_split gamma min_split_loss")
-    reg_lambda: float = _row("float", 0.0, SHAPE,
+    reg_lambda: float | None = _row("float", None, SHAPE,
         "L2 penalty on leaf values: shrinks leaves with little hessian most. Try 1 to 10 on small "
-        "or noisy data, or with rare classes. LightGBM `lambda_l2`; XGBoost's default is 1.",
-        "lambda_l2 lambda l2_regularization l2_leaf_reg")
+        "or noisy data, or with rare classes. None: 0, but for `poisson` and `tweedie` as if each "
+        "leaf had seen ten more labels above zero, as far as others are zero. LightGBM "
+        "`lambda_l2`; XGBoost's default is 1.",
+        "lambda_l2 lambda l2_regularization l2_leaf_reg", optional=True)
     reg_alpha: float = _row("float", 0.0, SHAPE,
         "L1 penalty on leaf values: leaves whose gradient sum is below it predict zero. "
         "LightGBM `lambda_l1`, XGBoost `alpha`.", "lambda_l1 alpha")
@@ -349,6 +351,11 @@ class TrainParams:
         "With several ranks: seconds to wait for a silent rank before training ends everywhere "
         "with an error that names it. Must exceed the time the slowest rank computes alone.",
         "comm_timeout", low_open=True, affects_model=False)
+
+    @property
+    def leaf_penalty(self) -> float:
+        """reg_lambda, once the objective has said its own where nobody gave one."""
+        return self.reg_lambda or 0.0
 # fmt: on
 
 

@@ -129,7 +129,7 @@ class _Candidates:
 
 
 def _score(sums: F64, grad: int, hess: int, params: TrainParams) -> F64:
-    soft, least = _softened(sums[grad], params), sums[hess] + params.reg_lambda
+    soft, least = _softened(sums[grad], params), sums[hess] + params.leaf_penalty
     return np.divide(soft**2, 2.0 * least, out=np.zeros_like(soft), where=least > 0.0)
 
 
@@ -179,7 +179,7 @@ def _slacks(node: _Candidates, redrawn: RedrawnTree, delta: float) -> F64:
         if redrawn.hess is not None:
             hess_slack = bernstein_slack(sums[_HESS_VARIANCE], unit_hess, n_sums, delta)
         soft = _softened(sums[_GRAD], redrawn.params)
-        hess = sums[_HESS] + redrawn.params.reg_lambda
+        hess = sums[_HESS] + redrawn.params.leaf_penalty
         total += score_slack(soft, hess, grad_slack, hess_slack)
     return total
 

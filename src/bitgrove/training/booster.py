@@ -43,7 +43,7 @@ from bitgrove.machine.files import PathLike
 from bitgrove.machine.threads import resolve_threads
 from bitgrove.model.model import Model
 from bitgrove.model.tree import Tree
-from bitgrove.objectives import make_objective
+from bitgrove.objectives import make_objective, with_penalty
 from bitgrove.params import TrainParams, model_params
 from bitgrove.provenance.making import RecordMaking
 from bitgrove.provenance.record import TrainingRecord, record_of
@@ -120,7 +120,7 @@ class Booster:
         init_model: Model | PathLike | None = None,
         valid_sets: Sequence[Dataset] = (),
     ) -> None:
-        self.params, self.comm, self.info = params, comm, TrainInfo()
+        self.given, self.comm, self.info = params, comm, TrainInfo()
         if not isinstance(train_set, Dataset):
             raise DataTypeError(f"train_set must be a Dataset, got {type(train_set).__name__}")
         dataset = agree(comm, params, train_set).without_zero_weights()
@@ -138,6 +138,7 @@ class Booster:
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
             raise DataError("weight: all weights are zero (or below 1.2e-38): nothing to train on")
+        self.params = params = with_penalty(params, self.objective, widened(label), weight, comm)
         n_statistics = len(many_levels(dataset, params))
         n_kept = len(kept_codes(dataset, params, self.n_total))
         valid = [other for other in valid_sets if other is not train_set]
@@ -307,7 +308,7 @@ class Booster:
         if isinstance(rate, tuple):
             rate = rate[iteration]
         rate = self.boosting.rate(rate, iteration)
-        return LeafRule(params.reg_alpha, params.reg_lambda, rate)
+        return LeafRule(params.reg_alpha, params.leaf_penalty, rate)
 
     def model(self, best_iteration: int | None) -> Model:
         """The model so far, cut to the best iteration if there is one."""
@@ -326,7 +327,7 @@ class Booster:
             trees=trees,
             base_score=self.base_score,
             feature_names=self.dataset.feature_names,
-            params=model_params(self.params),
+            params=model_params(self.given),
             best_iteration=best_iteration,
             encoder=self.encoder,
             record=record,

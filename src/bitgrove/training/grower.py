@@ -83,7 +83,7 @@ def split_params(params: TrainParams, n_rows: int) -> TrainParams:
     it as ever. Leaves keep their own reg_lambda.
     """
     paid = params.cat_l2 * max(0.0, 1.0 - _FREE_ROWS / n_rows)
-    return replace(params, reg_lambda=params.reg_lambda + paid, cat_l2=params.cat_l2 - paid)
+    return replace(params, reg_lambda=params.leaf_penalty + paid, cat_l2=params.cat_l2 - paid)
 
 
 def gain_rules(params: TrainParams, quantized: QuantizedGradients) -> GainRules:
@@ -92,7 +92,7 @@ def gain_rules(params: TrainParams, quantized: QuantizedGradients) -> GainRules:
     return GainRules(
         quantized.grad_scale,
         quantized.hess_scale,
-        params.reg_lambda,
+        params.leaf_penalty,
         params.reg_alpha,
         0.5 * params.min_split_gain,
         params.cat_smooth,

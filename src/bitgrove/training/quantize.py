@@ -35,7 +35,7 @@ FULL_PRECISION_BITS = 24
 # Robust scale: how many times the typical gradient the largest may be before the unit gets finer
 # (about what it is for normal values).
 _USUAL_TAIL = 10.0
-# A tail that the hessians share may ask for so many times the levels, if outputs are probabilities:
+# A tail that the hessians share may ask for so many times the levels, if scores are logarithms:
 # rounding of rows far below the unit adds unit * |gradient| to the variance, and the sum of
 # |gradient| is twice that of its square. With 7 levels that is 2/7, with 21 a tenth.
 _SHARED_TAIL = 3.0
@@ -93,7 +93,7 @@ class Traits(NamedTuple):
 
     unit_hessian: bool = False  # a hessian is its row's weight and nothing else
     n_joint: int = 1  # of its outputs
-    probability: bool = False  # is what an output says
+    is_log: bool = False  # a score is a logarithm: of the odds of two classes, of a mean
 
 
 NO_TRAITS = Traits()
@@ -101,7 +101,8 @@ NO_TRAITS = Traits()
 
 def traits_of(objective: Objective, output: int) -> Traits:
     own = objective.output(output)
-    return Traits(own.unit_hessian, objective.n_joint, own.predicts == "probability")
+    is_log = own.link.is_logarithm and own.predicts in ("probability", "value")
+    return Traits(own.unit_hessian, objective.n_joint, is_log)
 
 
 class Side(NamedTuple):
@@ -148,21 +149,22 @@ def robust_levels(plain: Sequence[int], sides: Sequence[Side], traits: Traits) -
     Where the hessians have such a tail too, the gradients' counts only as far as it is heavier:
     rows of little gradient and hessian say little, and rounding most of them to zero is what makes
     rare classes and long queries fast. Not so if the hessians are the rows' weights alone, and up
-    to _SHARED_TAIL not if outputs are probabilities: easy classes have few other rows.
+    to _SHARED_TAIL not if scores are logarithms: easy classes have few other rows, and small means
+    most of them. The hessians' tail counts as far as it is heavier than the gradients'.
     """
-    unit_hessian, n_joint, probability = traits
+    unit_hessian, n_joint, is_log = traits
     few, plain = plain[0], _joint_levels(plain, n_joint)
     grad_tail, hess_tail = sides[0].tail, sides[-1].tail
     has_hess = len(sides) == 2
     shared = hess_tail if has_hess and not unit_hessian else 1.0
     grad = plain[0] * grad_tail / shared / _USUAL_TAIL
-    if probability:
+    if is_log:
         grad = max(grad, few * min(grad_tail / _USUAL_TAIL, _SHARED_TAIL))
-    hess = hess_tail if unit_hessian else plain[-1]
+    hess = hess_tail if unit_hessian else plain[-1] * hess_tail / grad_tail / _USUAL_TAIL
     of_weights = has_hess and unit_hessian
     too_few = _TOO_FEW_OF_WEIGHTS if of_weights else _TOO_FEW
     most, most_hess = _MOST_LEVELS
-    if grad > too_few * most or (has_hess and hess > too_few * most_hess):
+    if grad > too_few * most or (of_weights and hess > too_few * most_hess):
         most, most_hess = _WIDE_LEVELS
         grad *= _FINER_OF_WEIGHTS if of_weights else 1
     levels = [max(plain[0], int(min(grad, most))), max(plain[-1], int(min(hess, most_hess)))]

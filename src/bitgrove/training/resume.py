@@ -34,7 +34,7 @@ def shared_checkpoint(resume_from: Model | PathLike | None, booster: Booster) ->
 
 
 def _check_fits(checkpoint: Model, booster: Booster) -> None:
-    wanted = model_params(booster.params)
+    wanted = model_params(booster.given)
     for name in wanted.keys() - {"n_estimators"}:
         if checkpoint.params.get(name) != wanted[name]:
             raise ParameterError(

@@ -1,5 +1,5 @@
 // See gil.h.
-#include "common/gil.h"
+#include "bindings/gil.h"
 
 #include <atomic>
 #include <chrono>
