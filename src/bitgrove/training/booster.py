@@ -210,8 +210,6 @@ class Booster:
         self.scores = backend.upload(column_scores(model, columns, params.n_jobs))
         known = Known(model.encoder.n_levels, drawn=model.encoder.drawn)
         matrix = _edges_and_bins(columns, backend, params, self.runs, comm, known)
-        give_back_memory()
-        matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
         return model.encoder, matrix
 
     def _first_gradients(self) -> FirstGradients:
@@ -363,8 +361,6 @@ def bin_training_set(
     if encoder is not None:
         known = Known(encoder.n_levels, rows.edges, encoder.drawn)
     matrix = _edges_and_bins(columns, backend, params, runs, comm, known)
-    give_back_memory()  # of the values that were sent
-    matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
     if comm.size == 1 and (encoder is None or not encoder.statistics):
         dataset.binned[key] = (encoder, matrix)
     return encoder, matrix
@@ -381,6 +377,10 @@ def _edges_and_bins(
     columns = backend.send_columns(columns)
     mapper = fit_edges(columns, backend.find_edges, params, runs, comm, known)
     matrix: BinnedMatrix = backend.bin_columns(columns, mapper)
+    del columns
+    give_back_memory()  # of the values that were sent
+    missing = comm.allreduce_max(matrix.missing)
+    matrix.prepare(matrix.mapper.with_missing(missing), alone=comm.size == 1)
     return matrix
 
 
@@ -395,5 +395,5 @@ def _bin_like_reference(
     require_device(dataset.device, backend.name)
     columns = dataset.encoded(encoder or Encoder(dataset.n_features), like.mapper, params.n_jobs)
     matrix = backend.bin_columns(columns, like.mapper)
-    matrix.prepare(like.mapper.with_missing(matrix.missing))
+    matrix.prepare(like.mapper.with_missing(matrix.missing), alone=True)
     return encoder, matrix
