@@ -154,6 +154,7 @@ class Booster:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
         self.encoder, self.matrix = self._scored_and_binned()
+        check_savable(self._model_of([], None, None))
         self.record = self._begin_record()
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before: int = len(self.trees) // self.objective.n_outputs  # iterations
@@ -171,7 +172,6 @@ class Booster:
         has_statistics = self.encoder is not None and len(self.encoder.statistics) > 0
         searched = split_params(params, self.n_total) if has_statistics else params
         self.grower = Grower(self.backend, self.matrix, searched, comm, self.pool_mb, own)
-        check_savable(self._model_of([], None, None))
 
     def _begin_record(self) -> RecordMaking:
         """Fingerprints of the data; made while the trees grow where the host has nothing to do."""
