@@ -39,6 +39,10 @@ struct BoundPool {
   const SparseBins* lists() const {
     return sparse.is_none() ? nullptr : &nb::cast<const SparseBins&>(sparse);
   }
+  // Whether slots have room for the features in lists, too.
+  bool has_all_bins() const {
+    return sparse.is_none() || lists()->n_bins() == bin_offset(bin_offset.shape(0) - 1);
+  }
 };
 
 // The arrays of one tree.
@@ -71,7 +75,7 @@ void check_columns(const BoundPool& pool) {
             "a feature is nowhere");
   if (!lists) return;
   require(lists->is_prepared() && lists->n_features() == n_features &&
-              lists->n_bins() == pool.bin_offset(n_features),
+              (pool.has_all_bins() || lists->by_postings()),
           "lists of other features");
   require(static_cast<int64_t>(pool.marks.shape(0)) == MARK_COLUMNS &&
               pool.marks.shape(1) == pool.columns.shape(1),
@@ -182,6 +186,7 @@ RecordArray find(const BoundTree& self, const Records<SearchNode>& nodes,
                  const std::optional<Matrix<const uint8_t>>& allowed) {
   const auto [first, last] = features;
   check_features(first, last, self.tree.features.n_features);
+  require(nb::cast<const BoundPool&>(self.pool).has_all_bins(), "some features have no slots");
   return to_records(self.tree.find(nodes.items, first, last, flags_of(allowed)));
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -191,12 +192,14 @@ struct BlockRoom {
   std::vector<StoredValue> stored, other;
   std::vector<uint16_t> places;
   std::vector<double> values, whole;
-  std::vector<uint8_t> out;
+  std::unique_ptr<uint8_t[]> out;
+  size_t n_out = 0;
 };
 
 // The values of the rows [first, first + n) that are not zero, by column and row.
 void read_block(const SparseTable& table, int64_t first, int64_t n, BlockRoom& room) {
   room.stored.clear();
+  room.stored.reserve(table.begin(first + n) - table.begin(first));
   for (int64_t i = 0; i < n; ++i)
     for (int64_t k = table.begin(first + i), end = table.end(first + i); k < end; ++k)
       if (table.value(k) != 0.0)
@@ -240,16 +243,17 @@ nb::bytes canonical_block(const SparseTable& table, int64_t first, int64_t n) {
     read_block(table, first, n, room);
     // Columns that are written whole have a value in one row of ZEROS_OF_FEW.
     const size_t most = (room_of(1) + ZEROS_OF_FEW * sizeof(double)) * room.stored.size();
-    if (room.out.size() < most) room.out.resize(most);
-    uint8_t* out = room.out.data();
+    // Most of it is never written to, and never there.
+    if (room.n_out < most) room.out.reset(new uint8_t[room.n_out = most]);
+    uint8_t* out = room.out.get();
     const StoredValue *at = room.stored.data(), *last = at + room.stored.size();
     for (const StoredValue* end; at < last; at = end) {
       end = std::find_if(at, last, [at](const StoredValue& v) { return v.column != at->column; });
       out = write_stored(at, end, n, room, out);
     }
-    n_bytes = out - room.out.data();
+    n_bytes = out - room.out.get();
   }
-  return nb::bytes(room.out.data(), n_bytes);
+  return nb::bytes(room.out.get(), n_bytes);
 }
 
 }  // namespace

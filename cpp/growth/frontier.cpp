@@ -270,6 +270,7 @@ void Frontier::plan_search(int node, int sibling, SearchPlan& plan) {
   const FrontierNode& n = nodes_[node];
   searched_.push_back(node);
   plan.nodes.push_back(search_node(rules_, {n.grad, n.hess}, n.all.both(), n.key));
+  plan.rows.push_back({n.begin, n.begin + n.local.active});
   plan.nodes.back().slot = n.slot;
   plan.nodes.back().width = n.width;
   plan.nodes.back().sibling = sibling;

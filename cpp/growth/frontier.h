@@ -52,11 +52,17 @@ struct PlanPart {
   int build, subtraction, first_node, last_node;
 };
 
+// Some of the tree's rows, as they are listed.
+struct NodeRange {
+  int64_t begin, end;
+};
+
 // One batch of histograms: what to build, what to subtract then, which nodes to search.
 struct SearchPlan {
   std::vector<Build> builds;
   std::vector<Subtraction> subtractions;
   std::vector<SearchNode> nodes;
+  std::vector<NodeRange> rows;   // of each node, this rank's active ones
   std::vector<uint8_t> allowed;  // features, a row of flags for each node; empty: as the tree's
   std::vector<PlanPart> parts;
 };

@@ -265,6 +265,7 @@ void init_sparse_bins(nb::module_& m) {
           },
           "bin_offset"_a, "n_threads"_a, "Readies the rows for training.")
       .def_prop_ro("n_values", &SparseBins::n_values)
+      .def_prop_ro("by_postings", &SparseBins::by_postings)
       .def_prop_ro("n_bytes", &SparseBins::n_bytes);
 }
 

@@ -49,6 +49,7 @@ class SparseBins {
   // The first position of a feature, and that of its implied bin.
   int64_t offset(int64_t feature) const { return offset_[feature]; }
   int64_t implied(int64_t feature) const { return implied_[feature]; }
+  const int64_t* all_offsets() const { return offset_.data(); }
   const int64_t* all_implied() const { return implied_.data(); }
   // Once prepared: the bytes of a feature's postings, which are about as many; none, if it has too
   // few values to have postings.
@@ -56,6 +57,9 @@ class SparseBins {
     return posting_begin_[feature + 1] - posting_begin_[feature];
   }
   bool has_postings(int64_t feature) const { return posting_bytes(feature) > 0; }
+  // Whether histograms would be as large as the table: then every feature has postings, and splits
+  // are found from these alone.
+  bool by_postings() const { return n_values_ < VALUES_PER_BIN * n_bins(); }
   // Where part p of n parts of the positions begins, each with about as many values.
   int64_t position_border(int64_t p, int64_t n) const;
   int64_t feature_at(uint32_t position) const {
@@ -73,8 +77,16 @@ class SparseBins {
   void for_each_row(int64_t feature, Visit&& visit) const {
     const uint8_t *at = postings_.get() + posting_begin_[feature],
                   *end = postings_.get() + posting_begin_[feature + 1];
-    const int other = other_bin(feature);
     int64_t row = -1;
+    if (by_postings()) {
+      for (; at < end; at += WIDE_POSTING) {
+        const int gap = at[0] | at[1] << 8;
+        row += gap;
+        if (gap != MORE) visit(row, at[2]);
+      }
+      return;
+    }
+    const int other = other_bin(feature);
     while (at < end) {
       int64_t gap = 0;
       for (int shift = 0;; shift += 7) {
@@ -87,6 +99,11 @@ class SparseBins {
   }
 
  private:
+  static constexpr int64_t VALUES_PER_BIN = 2;
+  // Where splits are found from postings, a gap has two bytes and a bin follows: nothing to
+  // foresee. This gap is added, and what follows, too: no row is there.
+  static constexpr int MORE = 0xFFFF, WIDE_POSTING = 3;
+
   class Layer;  // lays the values of a table
 
   void index_features();
@@ -97,6 +114,8 @@ class SparseBins {
   void count_postings(const std::vector<int64_t>& borders, int n_threads);
   void write_postings(const std::vector<int64_t>& borders, int n_threads);
   void make_postings(int n_threads);
+  int64_t bytes_of(int64_t feature, int64_t gap) const;
+  uint8_t* write_posting(int64_t feature, int64_t gap, int bin, uint8_t* to) const;
   // The only bin beside the implied one, or -1 if there are more: then postings hold bins.
   int other_bin(int64_t feature) const;
 

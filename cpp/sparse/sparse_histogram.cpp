@@ -57,25 +57,24 @@ void for_each_row(const HistogramSource& source, int64_t begin, int64_t end, Vis
 
 // Moves rows into a histogram or out of it, implied bins and all: every feature's implied bin takes
 // the sums of all rows, and gives each value's to its own bin.
-template <class Row, class Total, bool In>
-void move_rows(const HistogramSource& source, int64_t begin, int64_t end,
-               typename Total::Sum* sums) {
+template <class Row, class Total>
+BG_NOINLINE void move_rows(const HistogramSource& source, int64_t begin, int64_t end, bool in,
+                           typename Total::Sum* sums) {
   using Sum = typename Total::Sum;
-  const auto plus = [](Sum a, Sum b) { return In ? Total::add(a, b) : Total::subtract(a, b); };
-  const auto minus = [](Sum a, Sum b) { return In ? Total::subtract(a, b) : Total::add(a, b); };
   const SparseBins& bins = *source.sparse;
   Sum all{};
-  for_each_row<Row, Total>(source, begin, end, [&](Sum value, int64_t row) {
+  for_each_row<Row, Total>(source, begin, end, [&](Sum given, int64_t row) {
+    const Sum value = in ? given : Total::subtract(Sum{}, given);
     all = Total::add(all, value);
     bins.rows().for_each(row, [&](uint32_t position) {
       Sum& implied = sums[bins.implied(bins.feature_at(position))];
-      sums[position] = plus(sums[position], value);
-      implied = minus(implied, value);
+      sums[position] = Total::add(sums[position], value);
+      implied = Total::subtract(implied, value);
     });
   });
   for (const int32_t f : bins.features()) {
     Sum& sum = sums[bins.implied(f)];
-    sum = plus(sum, all);
+    sum = Total::add(sum, all);
   }
 }
 
@@ -161,7 +160,7 @@ class Builder {
       std::fill_n(sums + first, last - first, typename Total::Sum{});
       visit_row_within<Total>(source_.row_width, [&](auto row) {
         if (has_few_values(plan_[part.node], bins_))
-          return move_rows<decltype(row), Total, true>(source_, part.begin, part.end, sums);
+          return move_rows<decltype(row), Total>(source_, part.begin, part.end, true, sums);
         add_values<decltype(row), Total>(part, sums);
       });
     });
@@ -261,8 +260,8 @@ void subtract_sparse(std::span<const Subtraction> plan, std::span<const Build> b
     visit_total_width(step.parent_width, [&](auto total) {
       using Total = decltype(total);
       visit_row_within<Total>(source.row_width, [&](auto row) {
-        move_rows<decltype(row), Total, false>(source, build.begin, build.end,
-                                               reinterpret_cast<typename Total::Sum*>(parent));
+        move_rows<decltype(row), Total>(source, build.begin, build.end, false,
+                                        reinterpret_cast<typename Total::Sum*>(parent));
       });
     });
   });

@@ -12,13 +12,32 @@ constexpr int64_t ROWS_PER_LOOK = 64;  // one row of so many says where the valu
 // of clicks they have a fifth of the values and a third of the bytes.
 constexpr int64_t ROWS_PER_POSTING = 1024;
 
-int length_of(int64_t gap) {
-  int n = 1;
+}  // namespace
+
+// What a posting takes.
+int64_t SparseBins::bytes_of(int64_t feature, int64_t gap) const {
+  if (by_postings()) return (gap / MORE + 1) * WIDE_POSTING;
+  int64_t n = other_bin(feature) < 0 ? 2 : 1;
   for (; gap >= 128; gap >>= 7) ++n;
   return n;
 }
 
-}  // namespace
+uint8_t* SparseBins::write_posting(int64_t feature, int64_t gap, int bin, uint8_t* to) const {
+  if (by_postings()) {
+    const auto put = [&](int64_t number) {
+      *to++ = static_cast<uint8_t>(number);
+      *to++ = static_cast<uint8_t>(number >> 8);
+      *to++ = static_cast<uint8_t>(bin);
+    };
+    for (; gap >= MORE; gap -= MORE) put(MORE);
+    put(gap);
+    return to;
+  }
+  for (; gap >= 128; gap >>= 7) *to++ = static_cast<uint8_t>(128 | (gap & 127));
+  *to++ = static_cast<uint8_t>(gap);
+  if (other_bin(feature) < 0) *to++ = static_cast<uint8_t>(bin);
+  return to;
+}
 
 int SparseBins::other_bin(int64_t feature) const {
   if (offset_[feature + 1] - offset_[feature] != 2) return -1;
@@ -63,12 +82,12 @@ void SparseBins::count_postings(const std::vector<int64_t>& borders, int n_threa
   posting_begin_.assign(n_features() + 1, 0);
   std::vector<int32_t> last(n_features(), -1), n_postings(n_features());
   for_each_posting(borders, n_threads, [&](int64_t f, int64_t row, int) {
-    posting_begin_[f + 1] += length_of(row - last[f]) + (other_bin(f) < 0);
+    posting_begin_[f + 1] += bytes_of(f, row - last[f]);
     last[f] = static_cast<int32_t>(row);
     ++n_postings[f];
   });
   for (int64_t f = 0; f < n_features(); ++f) {
-    if (n_postings[f] < n_rows() / ROWS_PER_POSTING) posting_begin_[f + 1] = 0;
+    if (!by_postings() && n_postings[f] < n_rows() / ROWS_PER_POSTING) posting_begin_[f + 1] = 0;
     posting_begin_[f + 1] += posting_begin_[f];
   }
 }
@@ -80,11 +99,7 @@ void SparseBins::write_postings(const std::vector<int64_t>& borders, int n_threa
   for_each_posting(borders, n_threads, [&](int64_t f, int64_t row, int bin) {
     if (!has_postings(f)) return;
     uint8_t* to = postings_.get() + place[f];
-    int64_t gap = row - last[f];
-    for (; gap >= 128; gap >>= 7) *to++ = static_cast<uint8_t>(128 | (gap & 127));
-    *to++ = static_cast<uint8_t>(gap);
-    if (other_bin(f) < 0) *to++ = static_cast<uint8_t>(bin);
-    place[f] = to - postings_.get();
+    place[f] = write_posting(f, row - last[f], bin, to) - postings_.get();
     last[f] = static_cast<int32_t>(row);
   });
 }

@@ -8,6 +8,7 @@
 #include "gain.h"
 #include "growth/frontier.h"
 #include "sparse/sparse_histogram.h"
+#include "sparse/sparse_search.h"
 #include "tree/histogram.h"
 #include "tree/partition.h"
 #include "tree/splits.h"
@@ -53,12 +54,15 @@ struct CpuTree {
   }
   std::vector<SplitInfo> search(const SearchPlan& plan) const {
     if (!source.sparse) return search_strips(plan);
+    if (source.sparse->by_postings()) return search_without_slots(plan);
     build(plan.builds);
     subtract_sparse(plan.subtractions, plan.builds, pool, source, n_threads, simd);
     return find(plan.nodes, 0, features.n_features, plan.allowed);
   }
   // Strip by strip, where all features are in the tiles.
   std::vector<SplitInfo> search_strips(const SearchPlan& plan) const;
+  // The same, and features in lists from their postings.
+  std::vector<SplitInfo> search_without_slots(const SearchPlan& plan) const;
   void expect_builds(const std::vector<int>&) const {}  // threads clear their own sums
   std::vector<RowCounts> divide(std::span<const Division> divisions) const {
     return divide_rows(divisions, division, n_threads, simd);

@@ -198,7 +198,7 @@ class Movers {
             nullptr, source_.column_stride - WINDOW};
   }
 
-  void set(uint8_t* marks, uint8_t mark) const {
+  BG_NOINLINE void set(uint8_t* marks, uint8_t mark) const {
     if (!by_rows_)
       return bins_.for_each_row(step_.feature, [&](int64_t row, int bin) {
         if (left(bin) != implied_left_) marks[row] = mark;

@@ -22,8 +22,9 @@ Strip make_strip(const TileColumns& columns, const TileLayout& layout, const int
   for (int c = 0; c < columns.n(); ++c)
     for (const TileCode& code : column[c].codes)
       for (const TileMember& member : code.members) {
-        const auto* at = std::lower_bound(bin_offset, bin_offset + n_features, member.bin_offset);
-        strip.features.push_back(static_cast<int>(at - bin_offset));
+        // Features without bins in slots may come before it, at the same offset.
+        const auto* at = std::upper_bound(bin_offset, bin_offset + n_features, member.bin_offset);
+        strip.features.push_back(static_cast<int>(at - bin_offset) - 1);
       }
   std::sort(strip.features.begin(), strip.features.end());
   for (const int f : strip.features) {
@@ -121,6 +122,21 @@ std::vector<SplitInfo> CpuTree::search_strips(const SearchPlan& plan) const {
           find_split(nodes[node], searched, strip.features, rules, simd);
   });
   return best_of_strips(found, nodes.size());
+}
+
+std::vector<SplitInfo> CpuTree::search_without_slots(const SearchPlan& plan) const {
+  const SplitFeatures searched = features_of(plan.nodes.size(), plan.allowed);
+  std::vector<SplitInfo> found =
+      search_postings(plan, pool, source, searched, rules, n_threads, simd);
+  if (source.layout->n_columns() == 0) return found;
+  CpuTree in_tiles = *this;
+  in_tiles.source.sparse = nullptr;
+  const std::vector<SplitInfo> more = in_tiles.search_strips(plan);
+  for (size_t i = 0; i < found.size(); ++i)
+    if (more[i].gain > found[i].gain ||
+        (more[i].gain == found[i].gain && more[i].feature < found[i].feature))
+      found[i] = more[i];
+  return found;
 }
 
 }  // namespace bitgrove

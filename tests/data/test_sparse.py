@@ -151,13 +151,70 @@ def test_features_of_few_rows(kind: str) -> None:
 
 
 def test_threads_share_the_bins_of_a_node() -> None:
-    """Nearly as many bins as values: each thread adds those at some of the positions."""
+    """A few values for each bin: each thread adds those at some of the positions."""
     X = rows_of(4000, 200, 0.12, seed=14)
     y, params = label_of(X), {**PARAMS, "n_estimators": 2}
     expected = bg.train({**params, "n_jobs": 1}, bg.Dataset(X, y)).to_bytes()
     for n_jobs in (1, 2, 3):
-        found = bg.train({**params, "n_jobs": n_jobs}, bg.Dataset(sparse.csr_array(X), y))
-        assert found.to_bytes() == expected
+        data = bg.Dataset(sparse.csr_array(X), y)
+        assert bg.train({**params, "n_jobs": n_jobs}, data).to_bytes() == expected
+        assert not binned(data).lists.by_postings
+
+
+def binned(data: bg.Dataset) -> Any:
+    """The bins that a training kept."""
+    return next(iter(data.binned.values()))[1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gradient_bits": 3},
+        {"gradient_bits": None},
+        {"extra_trees": True},
+        {"feature_fraction_bynode": 0.5, "path_smooth": 1.0},
+        {"subsample": 0.6, "num_leaves": 40, "histogram_pool_mb": 1},
+    ],
+)
+def test_splits_found_without_slots(changes: dict[str, Any]) -> None:
+    """Nearly as many bins as values: slots have room for the features in columns alone."""
+    X = rows_of(900, 60, 0.1, seed=15)
+    X[:, 7] = np.random.default_rng(16).normal(size=900)
+    y, params = label_of(X) + X[:, 7], {**PARAMS, **changes}
+    expected = bg.train(params, bg.Dataset(X, y)).to_bytes()
+    for n_jobs in (1, 3):
+        data = bg.Dataset(sparse.csr_array(X), y)
+        assert bg.train({**params, "n_jobs": n_jobs}, data).to_bytes() == expected
+        assert binned(data).lists.by_postings
+        assert binned(data).n_slot_bins == binned(data).mapper.missing_bin[7]
+
+
+def test_of_equal_splits_that_of_the_lowest_feature() -> None:
+    """Of a feature in columns or in lists, whichever comes first."""
+    rng = np.random.default_rng(17)
+    X = np.where(rng.random((600, 30)) < 0.1, rng.normal(size=(600, 30)), 0.0)
+    decides = rng.random(600) < 0.15
+    for first in (True, False):
+        X[:, 10 if first else 20] = decides
+        X[:, 20 if first else 10] = 10.0 * decides + rng.random(600)
+        data, params = bg.Dataset(sparse.csr_array(X), decides), {**PARAMS, "num_leaves": 2}
+        model = bg.train(params, data)
+        assert binned(data).lists.by_postings and (binned(data).column_of >= 0).any()
+        assert model.trees[0].feature.tolist() == [10]
+        assert model == bg.train(params, bg.Dataset(X, decides))
+
+
+def test_postings_far_apart() -> None:
+    """Rows between those of a feature: a multiple of what a gap of two bytes holds, and more."""
+    rows = np.array([0, 65_534, 131_069, 200_000, 65_535, 131_070, 199_999])
+    columns = np.repeat([0, 1], [4, 3])
+    table = sparse.csr_array((np.arange(1.0, 8.0), (rows, columns)), shape=(200_001, 2))
+    y = table.toarray() @ [1.0, 2.0]
+    data, params = bg.Dataset(table, y), {**PARAMS, "min_child_samples": 1}
+    found = bg.train(params, data)
+    assert binned(data).lists.by_postings and binned(data).n_slot_bins == 0
+    assert found.to_bytes() == bg.train(params, bg.Dataset(table.toarray(), y)).to_bytes()
+    assert set(found.trees[0].feature.tolist()) == {0, 1}
 
 
 def test_rows_of_values_far_apart() -> None:

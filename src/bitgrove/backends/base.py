@@ -44,8 +44,15 @@ class BinnedMatrix(Protocol):
     mapper: BinMapper
     missing: NDArray[np.uint8]  # whether each feature has a missing value among these rows
 
-    def prepare(self, mapper: BinMapper) -> None:
-        """Readies the rows for training; the mapper knows the missing values of all ranks."""
+    @property
+    def n_slot_bins(self) -> int:
+        """Of a histogram in a slot; those of features that need none are left out."""
+
+    def prepare(self, mapper: BinMapper, alone: bool = False) -> None:
+        """Readies the rows for training; the mapper knows the missing values of all ranks.
+
+        alone: no other rank's histograms are added to those of these rows.
+        """
 
 
 class Rounding(NamedTuple):

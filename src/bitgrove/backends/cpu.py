@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,14 +59,23 @@ class CpuMatrix:
     column_of: NDArray[np.int32]  # of each feature
     n_threads: int
     lists: _core.SparseBins | None = None
+    slot_offset: I64 = field(init=False)  # where the bins of each feature start in a slot
     layout: _core.TileLayout | None = None  # which features share a column of the tiles
     tiles: NDArray[np.uint8] | None = None
 
-    def prepare(self, mapper: BinMapper) -> None:
+    @property
+    def n_slot_bins(self) -> int:
+        return int(self.slot_offset[-1])
+
+    def prepare(self, mapper: BinMapper, alone: bool = False) -> None:
+        self.mapper, self.slot_offset = mapper, mapper.bin_offset
         if self.lists is not None:
             self.lists.prepare(mapper.bin_offset, self.n_threads)
+            if alone and self.lists.by_postings:
+                sizes = np.where(self.column_of < 0, 0, np.diff(mapper.bin_offset))
+                self.slot_offset = np.concatenate([[0], np.cumsum(sizes)])
         in_tiles = np.argsort(self.column_of)[np.count_nonzero(self.column_of < 0) :]
-        self.mapper, self.layout = mapper, _core.TileLayout(mapper.bin_offset, in_tiles)
+        self.layout = _core.TileLayout(self.slot_offset, in_tiles)
         self.layout.join_columns(self.columns, self.n_rows)
         self.tiles = _aligned_bytes(self.layout.n_bytes(self.n_rows))
         _core.lay_tiles(self.layout, self.columns, self.n_rows, self.tiles, self.n_threads)
@@ -100,7 +109,7 @@ def _core_pool(matrix: CpuMatrix, storage: NDArray[np.uint8]) -> _core.CpuPool:
         layout=matrix.layout,
         tiles=matrix.tiles,
         columns=matrix.columns,
-        bin_offset=mapper.bin_offset,
+        bin_offset=matrix.slot_offset,
         has_missing=mapper.has_missing,
         kinds=mapper.kinds,
         column_of=matrix.column_of,
@@ -274,8 +283,7 @@ class CpuBackend:
         scores[:] = start + (scores - start) * keep
 
     def new_pool(self, matrix: CpuMatrix, n_slots: int, half_bits: int) -> CpuPool:
-        n_bins = int(matrix.mapper.bin_offset[-1])
-        slot_bytes = -(-n_bins * half_bits // 4 // _CACHE_LINE) * _CACHE_LINE
+        slot_bytes = -(-matrix.n_slot_bins * half_bits // 4 // _CACHE_LINE) * _CACHE_LINE
         _core.give_back_heap()  # what binning needed until here
         storage = _small_pages(n_slots * slot_bytes).reshape(n_slots, slot_bytes)
         return CpuPool(

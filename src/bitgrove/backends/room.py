@@ -30,6 +30,7 @@ _SPARSE_POOL_MB, _SPARSE_POOL_PART = 16, 3
 _LOOK_ROWS = 1024
 _SHARES_NO_BYTE = 128  # values above which a feature has a byte of the tiles for itself
 _SLOTS = 2  # without which no tree grows
+_VALUES_PER_BIN = 2  # cpp/sparse/sparse_bins.h: with fewer, splits are found without slots
 # cpp/data/edges.cpp: features whose values are sorted at once.
 _EDGE_FEATURES = 64
 _IN_TRANSIT = 24  # bytes of a value whose edges other ranks find: sent, received, sorted
@@ -43,6 +44,7 @@ class Look(NamedTuple):
 
     n_apart: int
     n_bins: int
+    in_slots: bool = True  # whether histograms have all of them
 
 
 class Needs(NamedTuple):
@@ -70,6 +72,8 @@ class Needs(NamedTuple):
     def least(self, shares_bytes: bool, spills_bins: bool = False) -> int:
         """Bytes that are certain, after a look at some rows."""
         look = _look_at(self.train, self.params.max_bin)
+        if (table := table_of(self.train.columns)) is not None and self.n_ranks == 1:
+            look = look._replace(in_slots=table.n_values >= _VALUES_PER_BIN * look.n_bins)
         if spills_bins:
             return self._replace(has_bins=False)._bytes(look._replace(n_apart=0))
         return self._bytes(look if shares_bytes else look._replace(n_apart=self._n_columns))
@@ -82,7 +86,8 @@ class Needs(NamedTuple):
         """At the stage that takes most: edges, statistics, fingerprints, or trees."""
         n_rows, scores = self.train.n_rows, 8 * self.n_outputs
         full = self.params.gradient_bits is None
-        trees = n_rows * (scores + (8 if full else 2) + 8) + _SLOTS * look.n_bins * (8 << full)
+        trees = n_rows * (scores + (8 if full else 2) + 8)
+        trees += _SLOTS * look.n_bins * (8 << full) if look.in_slots else 0
         trees += sum(self._bins_of(other) + scores * other.n_rows for other in self.valid)
         stages, kept = [max(trees, self._piece_bytes())], 0
         if self.has_bins and not self.train.binned:

@@ -155,6 +155,7 @@ class Booster:
             check_continues(self.init_model, self.objective, dataset)
             self.base_score = self.init_model.base_score
         self.encoder, self.matrix = self._scored_and_binned()
+        check_savable(self._model_of([], None, None))
         self.record = self._begin_record()
         self.trees: list[Tree] = [] if self.init_model is None else list(self.init_model.trees)
         self.n_before: int = len(self.trees) // self.objective.n_outputs  # iterations
@@ -172,7 +173,6 @@ class Booster:
         has_statistics = self.encoder is not None and len(self.encoder.statistics) > 0
         searched = split_params(params, self.n_total) if has_statistics else params
         self.grower = Grower(self.backend, self.matrix, searched, comm, self.pool_mb, own)
-        check_savable(self._model_of([], None, None))
 
     def _begin_record(self) -> RecordMaking:
         """Fingerprints of the data; made while the trees grow where the host has nothing to do."""
@@ -211,8 +211,6 @@ class Booster:
         self.scores = backend.upload(column_scores(model, columns, params.n_jobs))
         known = Known(model.encoder.n_levels, drawn=model.encoder.drawn)
         matrix = _edges_and_bins(columns, backend, params, self.runs, comm, known)
-        give_back_memory()
-        matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
         return model.encoder, matrix
 
     def _first_gradients(self) -> FirstGradients:
@@ -364,8 +362,6 @@ def bin_training_set(
     if encoder is not None:
         known = Known(encoder.n_levels, rows.edges, encoder.drawn)
     matrix = _edges_and_bins(columns, backend, params, runs, comm, known)
-    give_back_memory()  # of the values that were sent
-    matrix.prepare(matrix.mapper.with_missing(comm.allreduce_max(matrix.missing)))
     if comm.size == 1 and (encoder is None or not encoder.statistics):
         dataset.binned[key] = (encoder, matrix)
     return encoder, matrix
@@ -382,6 +378,10 @@ def _edges_and_bins(
     columns = backend.send_columns(columns)
     mapper = fit_edges(columns, backend.find_edges, params, runs, comm, known)
     matrix: BinnedMatrix = backend.bin_columns(columns, mapper)
+    del columns
+    give_back_memory()  # of the values that were sent
+    missing = comm.allreduce_max(matrix.missing)
+    matrix.prepare(matrix.mapper.with_missing(missing), alone=comm.size == 1)
     return matrix
 
 
@@ -396,5 +396,5 @@ def _bin_like_reference(
     require_device(dataset.device, backend.name)
     columns = dataset.encoded(encoder or Encoder(dataset.n_features), like.mapper, params.n_jobs)
     matrix = backend.bin_columns(columns, like.mapper)
-    matrix.prepare(like.mapper.with_missing(matrix.missing))
+    matrix.prepare(like.mapper.with_missing(matrix.missing), alone=True)
     return encoder, matrix

@@ -80,6 +80,6 @@ def new_pool(
     With many leaves or wide data there are fewer slots than leaves: histograms that were thrown
     away are built again from their rows.
     """
-    slot_bytes = int(matrix.mapper.bin_offset[-1]) * half_bits // 4
+    slot_bytes = matrix.n_slot_bins * half_bits // 4
     affordable = (budget_mb << 20) // max(slot_bytes, 1)
     return backend.new_pool(matrix, max(2, min(affordable, 2 * num_leaves)), half_bits)

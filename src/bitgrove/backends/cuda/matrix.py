@@ -48,5 +48,9 @@ class CudaMatrix:
             columns=[address_of(p.columns) for p in both], n_rows=[p.n_rows for p in both],
         )  # fmt: skip
 
-    def prepare(self, mapper: BinMapper) -> None:
+    @property
+    def n_slot_bins(self) -> int:
+        return int(self.mapper.bin_offset[-1])
+
+    def prepare(self, mapper: BinMapper, alone: bool = False) -> None:
         self.mapper = mapper

@@ -49,7 +49,11 @@ class ReferenceMatrix:
     missing: NDArray[np.uint8]
     bins: NDArray[np.uint8]  # (n_features, n_rows)
 
-    def prepare(self, mapper: BinMapper) -> None:
+    @property
+    def n_slot_bins(self) -> int:
+        return int(self.mapper.bin_offset[-1])
+
+    def prepare(self, mapper: BinMapper, alone: bool = False) -> None:
         self.mapper = mapper
 
     def goes_left(self, feature: Any, rows: Any, split_bin: Any, default_left: Any) -> Any:
