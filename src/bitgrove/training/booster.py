@@ -130,10 +130,8 @@ class Booster:
         label, group = dataset.narrow_label, dataset.group
         assert label is not None
         weight = self.objective.row_weights(widened(label), dataset.weight)
-        device = choose_device(params.device, dataset, self.objective)
-        self.backend: Backend = make_backend(
-            replace(params, device=device), self.objective.n_outputs
-        )
+        placed = replace(params, device=choose_device(params.device, dataset, self.objective))
+        self.backend: Backend = make_backend(placed, self.objective.n_outputs)
         self.info.device = self.backend.name
         self.runs, self.n_total = number_rows(comm, dataset.n_rows, dataset.pieces)
         if self.n_total == 0:
