@@ -12,6 +12,7 @@ QUESTIONS = {
     "same_bits": "is the model the same however it is trained?",
     "two_versions": "is this version as fast as another, and are its models the same?",
     "lossless": "what do few bits cost, on light and heavy tails?",
+    "losses": "do labels that are mostly zero, or of any size, do harm, beside other libraries?",
     "threads": "how does training scale with threads?",
     "memory": "how much memory does a fit take, in memory and from files, beside other libraries?",
     "linearity": "does the cost grow in proportion to rows, features and stored values?",
