@@ -17,15 +17,18 @@ X = table(600, 5, 1)
 Y = signal(X, 1)
 
 
-def trained(case: Case) -> tuple[bg.Model, bg.Dataset]:
+def trained(case: Case, **more: Any) -> tuple[bg.Model, bg.Dataset]:
     params = {k: v for k, v in case.params.items() if k != "early_stopping_rounds"}
     data = bg.Dataset(case.X, case.y, weight=case.weight, group=case.group)
-    return bg.train({"n_jobs": 2, **params, "refit_leaves": True, "subsample": 1.0}, data), data
+    return bg.train(
+        {"n_jobs": 2, **params, **more, "refit_leaves": True, "subsample": 1.0}, data
+    ), data
 
 
+@pytest.mark.parametrize("smooth", [0.0, 7.5])
 @pytest.mark.parametrize("name", ["binary 2 bits", "multiclass", "regression weighted", "ranking"])
-def test_the_training_rows_give_the_trained_values(name: str) -> None:
-    model, data = trained(CASES[name]())
+def test_the_training_rows_give_the_trained_values(name: str, smooth: float) -> None:
+    model, data = trained(CASES[name](), reg_alpha=0.1, path_smooth=smooth)
     assert model.refit(data, decay_rate=0.0) == model
     again = model.refit(data, decay_rate=0.7)
     for one, other in zip(model.trees, again.trees, strict=True):
