@@ -90,3 +90,41 @@ def test_what_cannot_be_refitted() -> None:
         model.refit(X)
     with pytest.raises(DataError):
         model.refit(X[:, :2], Y)
+
+
+def test_rows_start_at_their_own_scores() -> None:
+    """As in the training; and those of a model with a base score are added to it."""
+    start = 3.0 * X[:, 0] + 0.25
+    data = bg.Dataset(X, Y + start, init_score=start)
+    model = bg.train({"objective": "regression"}, data, 8)
+    assert model.refit(data, decay_rate=0.0) == model
+    assert model.refit(X, Y + start, init_score=start, decay_rate=0.0) == model
+    assert model.refit(X, Y + start, decay_rate=0.0) != model
+    several = np.column_stack([start, -start])
+    targets = np.column_stack([Y + start, Y - start])
+    data = bg.Dataset(X, targets, init_score=several)
+    both = bg.train({"objective": "regression"}, data, 8)
+    assert both.refit(data, decay_rate=0.0) == both
+    with pytest.raises(DataError, match="init_score: has 1 values per row, the model 2 outputs"):
+        both.refit(X, targets, init_score=start)
+    usual = bg.train({"objective": "regression"}, bg.Dataset(X, Y), 8)
+    np.testing.assert_allclose(
+        usual.refit(X, Y + start, init_score=start, decay_rate=0.0).predict(X), usual.predict(X)
+    )
+
+
+def test_a_dataset_has_its_own_parts() -> None:
+    model = bg.train({"objective": "regression"}, bg.Dataset(X, Y), 2)
+    with pytest.raises(DataError, match="a Dataset has its own label"):
+        model.refit(bg.Dataset(X, Y), Y)
+
+
+def test_several_labels() -> None:
+    labels = (np.column_stack([X[:, 0], X[:, 1], -X[:, 0]]) > 0.0).astype(int)
+    model = bg.BitGroveClassifier(n_estimators=4).fit(X, labels).model_
+    assert model.refit(X, labels, decay_rate=0.0) == model
+    assert model.refit(X, labels.tolist(), decay_rate=0.0) == model
+    single = bg.BitGroveClassifier(n_estimators=4).fit(X, labels[:, 0]).model_
+    assert single.refit(X, labels[:, :1], decay_rate=0.0) == single
+    with pytest.raises(DataError, match="2 columns"):
+        model.refit(X, labels[:, :2])

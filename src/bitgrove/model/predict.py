@@ -32,10 +32,14 @@ def predict_scores(
     n_iterations: int,
     n_jobs: int | None,
 ) -> NDArray[np.float64]:
-    """Scores (n_rows, n_outputs) after the first n_iterations iterations."""
-    scores = np.empty((len(rows), len(base_score)))
+    """Scores (n_rows, n_outputs) after the first n_iterations iterations.
+
+    base_score: of the outputs, or of each row and output.
+    """
+    n_outputs = base_score.shape[-1]
+    scores = np.empty((len(rows), n_outputs))
     scores[:] = base_score  # np.tile would take longer than a row's walk
-    add_scores(forest, rows, scores, n_iterations * len(base_score), n_jobs)
+    add_scores(forest, rows, scores, n_iterations * n_outputs, n_jobs)
     return scores
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from bitgrove.constraints.given import directions
 from bitgrove.constraints.order import in_order
 from bitgrove.constraints.outputs import newton_steps, smoothed
 from bitgrove.data.dataset import Dataset
+from bitgrove.data.given_values import starts_of
 from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.data.row_ids import number_rows, row_ids
 from bitgrove.distributed.comm import Comm
@@ -46,6 +47,10 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     params = resolve({**model.params, **kind.class_settings(model.n_classes)})
     dataset = dataset.without_zero_weights()
     objective = make_objective(params, dataset, comm)
+    if objective.n_outputs != model.n_outputs:
+        raise DataError(
+            f"label has {objective.n_outputs} columns, that of the training {model.n_outputs}"
+        )
     rates = params.learning_rate
     if not isinstance(rates, tuple):
         rates = (rates,) * model.n_iterations
@@ -65,7 +70,8 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     if n_total == 0:
         raise DataError("refit: there are no rows")
     rows = rows_for_prediction(dataset, model.feature_names, model.encoder)
-    scores = np.repeat(model.base_score[:, None], dataset.n_rows, axis=1)
+    starts = starts_of(model.base_score, dataset.init_score)
+    scores = np.broadcast_to(starts, (dataset.n_rows, model.n_outputs)).T.copy()
     direction = _column_directions(model, params)
     trees: list[Tree] = []
     for iteration in range(model.n_iterations):
@@ -121,19 +127,6 @@ def _leaf_quantiles(
         part = None if weight is None else weight[rows]
         found[leaf] = weighted_quantile(residual[rows], part, level, comm)
     return found
-
-
-def labels_of(model: Model, label: Any) -> Any:
-    """Labels as numbers: the codes of the model's classes, where it knows them."""
-    classes = model.class_labels()
-    if classes is None:
-        return label
-    given = np.asarray(label)
-    code = {name: number for number, name in enumerate(classes.tolist())}
-    strange = [name for name in dict.fromkeys(given.tolist()) if name not in code]
-    if strange:
-        raise DataError(f"label: the model does not know the class {strange[0]!r}")
-    return np.array([code[name] for name in given.tolist()], dtype=np.float64)
 
 
 def _newton(
