@@ -339,10 +339,13 @@ def _levels_of(name: str, values: Iterable[Any]) -> Levels:
             "category holds either text or numbers (astype(str) makes text of all)"
         )
     if all(isinstance(v, int) or v.is_integer() for v in plain):
-        whole = [int(v) for v in plain]
-        if max(map(abs, whole)) >= 2**63:
-            raise DataError(f"column {name!r} holds whole numbers beyond 64 bits")
-        return Levels(INTEGER, np.array(whole, dtype=np.int64))
+        beyond = [v for v in plain if not -(2**63) <= v < 2**63]
+        if beyond:
+            raise DataError(
+                f"column {name!r} holds {beyond[0]}; whole numbers of a category lie between "
+                "-2**63 and 2**63 - 1 (as text, by astype(str), all ids are levels)"
+            )
+        return Levels(INTEGER, np.array([int(v) for v in plain], dtype=np.int64))
     if not all(math.isfinite(v) for v in plain):
         raise DataError(f"column {name!r} is a category and holds an infinite value")
     return Levels(REAL, np.array(plain, dtype=np.float64))
