@@ -51,7 +51,7 @@ def test_wrong_words(words, message, capsys):
         (["--num_leafs", "3"], "unknown option '--num_leafs'; did you mean '--num_leaves'?"),
         (["--param", "num_leafs=3"], "unknown parameter 'num_leafs'; did you mean 'num_leaves'?"),
         (["--learning_rate", "fast"], "learning_rate='fast': must be a finite number"),
-        (["--max_bin", "256"], "max_bin=256: must be an integer >= 2 and <= 255"),
+        (["--max_bin", "256"], "max_bin=256: must be an integer >= 2 and <= 255: a bin is a byte"),
         (["--refit_leaves", "maybe"], "refit_leaves='maybe': must be True or False"),
         (["--rounding", "up"], "rounding='up': must be one of 'stochastic', 'nearest'"),
         (["--param", "max_bin"], "expected NAME=VALUE, got 'max_bin'"),

@@ -161,7 +161,13 @@ def starts_of(
     return base_score + own
 
 
-def checked_weight(weight: Any, n_rows: int) -> NDArray[np.float32]:
+def checked_weight(weight: Any, n_rows: int, group: Any = None) -> NDArray[np.float32]:
+    """Per row; XGBoost's are per query where there are such."""
+    if group is not None and np.shape(weight) == (len(group),) != (n_rows,):
+        raise DataError(
+            f"weight has {len(group)} entries, one per query; weights are per row here: "
+            "np.repeat(weight, group), group being the rows of each query"
+        )
     vector = _vector(weight, n_rows, "weight")
     if (vector < 0).any():
         raise DataError(f"weight must not be negative, got {vector.min():g}")
@@ -237,7 +243,7 @@ class NamedParts:
 
     def set_weight(self, weight: Any) -> Any:
         """Other weights for the same rows, or None; returns the Dataset."""
-        self.weight = None if weight is None else checked_weight(weight, self.n_rows)
+        self.weight = None if weight is None else checked_weight(weight, self.n_rows, self.group)
         return self
 
     def set_group(self, group: Any) -> Any:
