@@ -26,6 +26,7 @@ from bitgrove.data.sparse.tables import (
     dense_column,
     is_sparse,
     not_sparse,
+    sound,
     sparse_series,
     summed,
 )
@@ -376,6 +377,8 @@ def collected(X: Any) -> Any:
         raise DataError(
             "X is a Series; a table is needed (of a column: X.to_frame(), of a row: X.iloc[[i]])"
         )
+    if is_sparse(X):
+        return sound(X)
     if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "columns"):
         return _from_stream(X)
     return X

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.data.device_tables import is_on_gpu, on_host, take_rows
-from bitgrove.errors import HostMemoryError
+from bitgrove.errors import DataError, HostMemoryError
 from bitgrove.machine.memory import free_memory
 from bitgrove.machine.threads import resolve_threads
 
@@ -27,10 +27,40 @@ _NARROW = ("float16", "int8", "int16", "uint8", "uint16", "bool")
 _PART_VALUES = 1 << 22
 
 
+def sound(matrix: Any) -> Any:
+    """The matrix; DataError if its arrays point outside of it, where SciPy would read and write."""
+    n_stored, shape = len(getattr(matrix, "data", ())), matrix.shape
+    if matrix.format == "coo" and matrix.ndim == 2:
+        places = zip((matrix.row, matrix.col), shape, strict=True)
+        ok = all(len(at) == n_stored and _all_below(at, n) for at, n in places)
+    elif matrix.format in ("csr", "csc", "bsr") and matrix.ndim == 2:
+        blocks = getattr(matrix, "blocksize", (1, 1))
+        outer, inner = (n // size for n, size in zip(shape, blocks, strict=True))
+        outer, inner = (inner, outer) if matrix.format == "csc" else (outer, inner)
+        starts, at = matrix.indptr, matrix.indices
+        ok = len(starts) == outer + 1 and starts[0] == 0
+        ok = ok and bool((starts[1:] >= starts[:-1]).all()) and starts[-1] <= len(at) == n_stored
+        ok = ok and _all_below(at[: starts[-1]], inner)
+    else:
+        ok = True
+    if not ok:
+        raise DataError(
+            f"X is no sound {matrix.format.upper()} matrix: its indices or pointers do not fit its "
+            f"shape {shape} or each other"
+        )
+    return matrix
+
+
+def _all_below(indices: Array, n: int) -> bool:
+    """Whether all are from 0 to n - 1; a negative one is a large one without its sign."""
+    unsigned = indices.view(indices.dtype.str.replace("i", "u"))
+    return len(indices) == 0 or int(unsigned.max()) < n
+
+
 def summed(matrix: Any) -> Any:
     """As CSR or CSC; what is stored twice is summed, in the type that it has, as SciPy does."""
     if matrix.format not in ("csr", "csc"):
-        matrix = matrix.tocsr()
+        matrix = sound(matrix.tocsr())
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
