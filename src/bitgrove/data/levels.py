@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.data.given_values import is_number
+from bitgrove.data.given_values import is_missing, is_number
 from bitgrove.errors import BitgroveError, DataError, DataTypeError
 
 Codes = NDArray[np.intp]  # -1: missing
@@ -291,13 +291,6 @@ def _of_array(name: str, values: NDArray[Any]) -> Coded:
 
 def _no_category(name: str, kind: object) -> DataTypeError:
     return DataTypeError(f"column {name!r} has type {kind}; a category holds text or numbers")
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a member of an array of objects is None, NaN, NA or NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # NA compares to NA
-        return True
-    return bool(value != value)
 
 
 def _tidy(name: str, codes: Codes, values: list[Any]) -> Coded:
