@@ -17,14 +17,15 @@ import tokenize
 from collections.abc import Iterator
 from itertools import chain
 
-# Files and rooms that pages of docs/api lead into; so do all __init__. Docstrings of others are for
-# who reads the repository.
+# Files and rooms that pages of docs/api lead into. Docstrings of others are for who reads the
+# repository.
 SHOWN = (
-    "callbacks.py", "dask.py", "data/binned/dataset.py", "data/dataset.py", "data/given_values.py",
-    "distributed/comm.py", "distributed/counting.py", "distributed/mpi/comm.py",
-    "distributed/nccl/comm.py", "distributed/threads.py", "errors.py", "estimators/",
+    "__init__.py", "callbacks.py", "dask.py", "data/binned/dataset.py", "data/dataset.py",
+    "data/given_values.py", "distributed/__init__.py", "distributed/comm.py",
+    "distributed/counting.py", "distributed/mpi/comm.py", "distributed/nccl/comm.py",
+    "distributed/threads.py", "errors.py", "estimators/", "model/exchange/__init__.py",
     "model/explain/", "model/exporting.py", "model/model.py", "model/spellings.py",
-    "model/tree.py", "plotting.py", "theory/", "training/booster.py",
+    "model/tree.py", "plotting.py", "report/__init__.py", "theory/", "training/booster.py",
     "training/cross_validation.py", "training/train.py", "verification.py",
 )  # fmt: skip
 
@@ -55,9 +56,7 @@ def _hidden(node: ast.AST, private: bool) -> Iterator[ast.AST]:
 
 def is_inner(name: str) -> bool:
     ours, _, path = name.partition("bitgrove/")
-    return (
-        bool(path) and not ours and not path.startswith(SHOWN) and not path.endswith("__init__.py")
-    )
+    return bool(path) and not ours and not path.startswith(SHOWN)
 
 
 def _comments_as_docstrings(tree: ast.Module, inner: bool) -> list[ast.AST]:
