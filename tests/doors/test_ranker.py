@@ -55,7 +55,7 @@ def test_score_is_the_mean_ndcg(queries: Any) -> None:
 def test_weights_of_queries_say_how_to_repeat_them(queries: Any) -> None:
     X, y, qid = queries
     weight, group = np.arange(1.0, 41.0), [15] * 40
-    said = r"40 entries, one per query; weights are per row here: np\.repeat\(weight, group\)"
+    said = r"40 entries, one per query; give one per row: np\.repeat\(weight, rows of each"
     for name, rows in (("qid", qid), ("group", group)):
         with pytest.raises(DataError, match=said):
             fit(X, y, sample_weight=weight, **{name: rows})

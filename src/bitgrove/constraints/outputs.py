@@ -1,6 +1,7 @@
-"""Outputs of leaves before the learning rate: Newton steps, drawn towards those of their parents.
+"""Outputs of leaves: Newton steps, drawn towards those of their parents, or kept in order.
 
-Receives the sums of leaves as integers, which add up to those of their parents.
+Receives the splits of a tree with sums or new values of its leaves. Splits come after their
+parents; leaves are numbered behind the splits here.
 """
 
 from __future__ import annotations
@@ -11,8 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitgrove.model.tree import Tree
+
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+
+def _sides(left: NDArray[np.int32], right: NDArray[np.int32]) -> NDArray[np.int32]:
+    """(n_splits, 2) children, leaves behind the splits."""
+    sides = np.stack([left, right], axis=1)
+    return np.where(sides >= 0, sides, len(sides) + ~sides)
 
 
 def newton_steps(
@@ -37,15 +46,36 @@ def smoothed(
     step: the outputs of sums of gradients and hessians.
     """
     n_splits = len(left)
-    # Splits come after their parents, so sums go up from the last one, outputs down from the first.
-    totals = np.concatenate([np.zeros((n_splits, 3), dtype=np.int64), sums])
-    left, right = (np.where(side >= 0, side, n_splits + ~side) for side in (left, right))
+    # Sums go up from the last split, outputs down from the first.
+    totals, sides = np.concatenate([np.zeros((n_splits, 3), np.int64), sums]), _sides(left, right)
     for split in range(n_splits - 1, -1, -1):
-        totals[split] = totals[left[split]] + totals[right[split]]
+        totals[split] = totals[sides[split]].sum(axis=0)
     output = step(totals[:, 0], totals[:, 1])
     weight = totals[:, 2] / path_smooth
     for split in range(n_splits):
-        for child in (left[split], right[split]):
+        for child in sides[split]:
             own, parent = output[child] * weight[child], output[split]
             output[child] = own / (weight[child] + 1.0) + parent / (weight[child] + 1.0)
     return output[n_splits:]
+
+
+def in_order(tree: Tree, values: F64, direction: NDArray[np.int8]) -> F64:
+    """Both sides of a split of a monotone feature stay apart at the middle of their old values.
+
+    direction: of each column, as trees number them.
+    """
+    if not direction[tree.feature].any():
+        return values
+    n_splits = tree.n_splits
+    sides = _sides(tree.left, tree.right)
+    least, most = (np.concatenate([np.zeros(n_splits), tree.leaf_value]) for _ in range(2))
+    for split in range(n_splits - 1, -1, -1):
+        least[split], most[split] = least[sides[split]].min(), most[sides[split]].max()
+    lower, upper = np.full(len(least), -np.inf), np.full(len(least), np.inf)
+    for split in range(n_splits):
+        low, high = sides[split] if direction[tree.feature[split]] >= 0 else sides[split][::-1]
+        lower[[low, high]], upper[[low, high]] = lower[split], upper[split]
+        if direction[tree.feature[split]]:
+            middle = np.clip(0.5 * most[low] + 0.5 * least[high], lower[split], upper[split])
+            upper[low] = lower[high] = middle
+    return np.clip(values, lower[n_splits:], upper[n_splits:])

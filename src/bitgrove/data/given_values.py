@@ -165,26 +165,12 @@ def checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64]:
     return _columns(init_score, n_rows, "init_score")
 
 
-def starts_of(
-    base_score: NDArray[np.float64], init_score: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
-    """Where scores start: (n_outputs,), or (n_rows, n_outputs) where rows have their own."""
-    if init_score is None:
-        return base_score
-    own = init_score[:, None] if init_score.ndim == 1 else init_score
-    if own.shape[1] != len(base_score):
-        raise DataError(
-            f"init_score: has {own.shape[1]} values per row, the model {len(base_score)} outputs"
-        )
-    return base_score + own
-
-
 def checked_weight(weight: Any, n_rows: int, group: Any = None) -> NDArray[np.float32]:
     """Per row; XGBoost's are per query where there are such."""
     if group is not None and np.shape(weight) == (len(group),) != (n_rows,):
         raise DataError(
-            f"weight has {len(group)} entries, one per query; weights are per row here: "
-            "np.repeat(weight, group), group being the rows of each query"
+            f"weight has {len(group)} entries, one per query; give one per row: "
+            "np.repeat(weight, rows of each query)"
         )
     vector = _vector(weight, n_rows, "weight")
     if (vector < 0).any():

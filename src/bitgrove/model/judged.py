@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import on_host
-from bitgrove.data.given_values import starts_of
 from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.data.tables import collected, column_names
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import DataError
-from bitgrove.model.predict import predict_scores
+from bitgrove.model.predict import predict_scores, starts_of
 from bitgrove.objectives import OBJECTIVES, Objective
 from bitgrove.objectives.metrics import EvalData, Metric, make_metric
 
@@ -69,16 +68,10 @@ def score(
     return metric, metric.compute(data, SoloComm())
 
 
-def predicted(model: Model, rows: Dataset, n_jobs: int | None = None) -> F64:
-    """Predictions of the rows, with their own scores if they have such."""
-    if rows.init_score is None:
-        return np.asarray(on_host(model.predict(rows, n_jobs=n_jobs)), np.float64)
-    table = rows_for_prediction(rows, model.feature_names, model.encoder)
-    return scored(model, rows, table, n_jobs)
-
-
-def scored(model: Model, rows: Dataset, table: Any, n_jobs: int | None) -> F64:
-    """Predictions of the rows, whose values are those of a table as the forest reads it."""
+def predicted(model: Model, rows: Dataset, n_jobs: int | None = None, table: Any = None) -> F64:
+    """Predictions of the rows; table: their values as the forest reads them, where others."""
+    if table is None:
+        table = rows_for_prediction(rows, model.feature_names, model.encoder)
     starts = starts_of(model.base_score, rows.init_score)
     scores = predict_scores(model.forest, table, starts, model._n_used(None), n_jobs)
     return objective_of(model).link.predictions(scores)

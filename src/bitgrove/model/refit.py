@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 from bitgrove.arithmetic.fixed_point import to_units, unit_exponent
 from bitgrove.arithmetic.selection import weighted_quantile
 from bitgrove.constraints.given import directions
-from bitgrove.constraints.order import in_order
-from bitgrove.constraints.outputs import newton_steps, smoothed
+from bitgrove.constraints.outputs import in_order, newton_steps, smoothed
 from bitgrove.data.dataset import Dataset
-from bitgrove.data.given_values import starts_of
 from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.data.row_ids import number_rows, row_ids
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, ParameterError
-from bitgrove.model.predict import predict_leaves
+from bitgrove.model.predict import predict_leaves, starts_of
 from bitgrove.objectives import OBJECTIVES, make_objective, with_penalty
 from bitgrove.params import TrainParams, resolve
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from bitgrove.backends import Backend
 from bitgrove.data.device_tables import on_host
-from bitgrove.data.given_values import starts_of
 from bitgrove.data.sparse.tables import SparseColumns, rows_of
 from bitgrove.distributed.agreement import agree_on
 from bitgrove.distributed.comm import Comm
@@ -25,7 +24,7 @@ from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.machine.files import PathLike
 from bitgrove.model.exchange import import_model
 from bitgrove.model.model import Model
-from bitgrove.model.predict import predict_scores
+from bitgrove.model.predict import predict_scores, starts_of
 
 F64 = NDArray[np.float64]
 

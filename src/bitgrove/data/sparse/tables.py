@@ -29,29 +29,24 @@ _PART_VALUES = 1 << 22
 
 def sound(matrix: Any) -> Any:
     """The matrix; DataError if its arrays point outside of it, where SciPy would read and write."""
-    n_stored, shape = len(getattr(matrix, "data", ())), matrix.shape
-    if matrix.format == "coo" and matrix.ndim == 2:
-        places = zip((matrix.row, matrix.col), shape, strict=True)
-        ok = all(len(at) == n_stored and _all_below(at, n) for at, n in places)
-    elif matrix.format in ("csr", "csc", "bsr") and matrix.ndim == 2:
-        blocks = getattr(matrix, "blocksize", (1, 1))
-        outer, inner = (n // size for n, size in zip(shape, blocks, strict=True))
-        outer, inner = (inner, outer) if matrix.format == "csc" else (outer, inner)
+    form, shape, ok = matrix.format, matrix.shape, True
+    if form in ("csr", "csc", "bsr"):
+        size = getattr(matrix, "blocksize", (1, 1))
+        outer, inner = (shape[k] // size[k] for k in ((1, 0) if form == "csc" else (0, 1)))
         starts, at = matrix.indptr, matrix.indices
-        ok = len(starts) == outer + 1 and starts[0] == 0
-        ok = ok and bool((starts[1:] >= starts[:-1]).all()) and starts[-1] <= len(at) == n_stored
-        ok = ok and _all_below(at[: starts[-1]], inner)
-    else:
-        ok = True
+        ok = len(starts) == outer + 1 and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
+        ok = ok and starts[-1] <= len(at) == len(matrix.data) and _below(at[: starts[-1]], inner)
+    elif form == "coo" and matrix.ndim == 2:
+        ok = len(matrix.row) == len(matrix.col) == len(matrix.data)
+        ok = ok and _below(matrix.row, shape[0]) and _below(matrix.col, shape[1])
     if not ok:
         raise DataError(
-            f"X is no sound {matrix.format.upper()} matrix: its indices or pointers do not fit its "
-            f"shape {shape} or each other"
+            f"X is no sound {form.upper()} matrix: pointers or indices lead out of its {shape}"
         )
     return matrix
 
 
-def _all_below(indices: Array, n: int) -> bool:
+def _below(indices: Array, n: int) -> bool:
     """Whether all are from 0 to n - 1; a negative one is a large one without its sign."""
     unsigned = indices.view(indices.dtype.str.replace("i", "u"))
     return len(indices) == 0 or int(unsigned.max()) < n

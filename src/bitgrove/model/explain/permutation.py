@@ -17,7 +17,7 @@ from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.explain.importance import importance_of
 from bitgrove.model.explain.values import players
-from bitgrove.model.judged import GivenRows, judged_rows, objective_of, score, scored
+from bitgrove.model.judged import GivenRows, judged_rows, objective_of, predicted, score
 from bitgrove.objectives import Objective
 from bitgrove.objectives.metrics import judged_by, make_metric
 from bitgrove.params import BY_NAME
@@ -65,7 +65,7 @@ def permuted_importance(
     table = on_host(found)
 
     def judged(values: NDArray[Any]) -> tuple[Any, float]:
-        return score(objective, wanted, rows, scored(model, rows, values, n_jobs))
+        return score(objective, wanted, rows, predicted(model, rows, n_jobs, values))
 
     judge, whole = judged(table)
     dealt, found = table.copy(), np.zeros((model.n_features, n_repeats))
