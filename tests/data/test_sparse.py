@@ -63,63 +63,6 @@ def test_every_format(kind: str) -> None:
     np.testing.assert_array_equal(model.shap_values(table), model.shap_values(X))
 
 
-def _broken(kind: str, X: Any) -> Any:
-    """A table whose arrays point outside of it; SciPy believes that they do not."""
-    form, what = kind.split()
-    table = getattr(sparse, f"{form}_array")(X)
-    if form == "coo":
-        row, column = table.coords
-        (column if what == "wide" else row)[3] = 10**6 if what != "negative" else -1
-        return table
-    assert form == "bsr" or table.has_canonical_format  # is remembered
-    if what in ("wide", "negative"):
-        table.indices[3] = 10**6 if what == "wide" else -1
-    elif what == "falling":
-        table.indptr[2] = table.indptr[3] + 1
-    elif what == "long":
-        table.indptr[-1] = 10**6
-    elif what == "late":
-        table.indptr[0] = 1
-    elif what == "short":
-        table.indptr = table.indptr[:-2]
-    else:
-        table.data = table.data[:-1]
-    return table
-
-
-_FAULTS = ("wide", "negative", "falling", "long", "late", "short", "cut")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [f"{form} {what}" for form in ("csr", "csc", "bsr") for what in _FAULTS]
-    + ["coo wide", "coo tall", "coo negative"],
-)
-def test_a_broken_table_is_refused_before_it_is_read(kind: str) -> None:
-    X = rows_of(60, 6, 0.3)
-    model = bg.train(PARAMS, bg.Dataset(X, label_of(X)))
-    fitted = bg.BitGroveRegressor(n_estimators=2).fit(X, label_of(X))
-    asked = (bg.Dataset, model.predict, model.predict_leaf, model.shap_values, fitted.predict,
-             lambda table: fitted.fit(table, label_of(X)))  # fmt: skip
-    for ask in asked:
-        with pytest.raises(DataError, match=f"no sound {kind[:3].upper()} matrix"):
-            ask(_broken(kind, X))
-
-
-def test_a_list_of_rows_that_is_broken_is_refused() -> None:
-    table = sparse.lil_array(rows_of(60, 6, 0.3))
-    table.rows[0] = [7] * len(table.rows[0])
-    with pytest.raises(DataError, match="no sound CSR matrix"):
-        bg.Dataset(table)
-
-
-def test_arrays_that_are_longer_than_needed() -> None:
-    X = rows_of(60, 6, 0.3)
-    table = sparse.csr_array(X)
-    table.indices, table.data = np.append(table.indices, 99), np.append(table.data, 0.5)
-    same(X, table)
-
-
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[Any, Any]:
     """A table as unsorted triplets with duplicates and stored zeros, and the same rows dense."""
