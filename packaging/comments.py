@@ -17,14 +17,15 @@ import tokenize
 from collections.abc import Iterator
 from itertools import chain
 
-# Files and rooms that pages of docs/api lead into; so do all __init__. Docstrings of others are for
-# who reads the repository.
+# Files and rooms that pages of docs/api lead into. Docstrings of others are for who reads the
+# repository.
 SHOWN = (
-    "callbacks.py", "dask.py", "data/binned/dataset.py", "data/dataset.py", "data/given_values.py",
-    "distributed/comm.py", "distributed/counting.py", "distributed/mpi/comm.py",
-    "distributed/nccl/comm.py", "distributed/threads.py", "errors.py", "estimators/",
+    "__init__.py", "callbacks.py", "dask.py", "data/binned/dataset.py", "data/dataset.py",
+    "data/given_values.py", "distributed/__init__.py", "distributed/comm.py",
+    "distributed/counting.py", "distributed/mpi/comm.py", "distributed/nccl/comm.py",
+    "distributed/threads.py", "errors.py", "estimators/", "model/exchange/__init__.py",
     "model/explain/", "model/exporting.py", "model/model.py", "model/spellings.py",
-    "model/tree.py", "plotting.py", "theory/", "training/booster.py",
+    "model/tree.py", "plotting.py", "report/__init__.py", "theory/", "training/booster.py",
     "training/cross_validation.py", "training/train.py", "verification.py",
 )  # fmt: skip
 
@@ -33,6 +34,7 @@ _SLASHES = re.compile(r"(?m)(^ *|  )//( .*)?$")
 _INDENT = re.compile(r"(?m)^ +")
 
 
+_TYPES = ("typing", "collections.abc", "numpy.typing")
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -55,9 +57,7 @@ def _hidden(node: ast.AST, private: bool) -> Iterator[ast.AST]:
 
 def is_inner(name: str) -> bool:
     ours, _, path = name.partition("bitgrove/")
-    return (
-        bool(path) and not ours and not path.startswith(SHOWN) and not path.endswith("__init__.py")
-    )
+    return bool(path) and not ours and not path.startswith(SHOWN)
 
 
 def _comments_as_docstrings(tree: ast.Module, inner: bool) -> list[ast.AST]:
@@ -115,6 +115,19 @@ def _without_types(text: str, inner: bool) -> str:
     return code.decode()
 
 
+def _without_unused(text: str) -> str:
+    """Without what modules of types were asked for, where nothing that is left says it."""
+    lines = text.split("\n")
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ImportFrom) and node.module in _TYPES:
+            names = [one.name for one in node.names]
+            kept = [name for name in names if len(re.findall(rf"\b{name}\b", text)) > 1]
+            line = f"from {node.module} import {', '.join(kept)}" if kept else ""
+            rest = [""] * (node.end_lineno - node.lineno)
+            lines[node.lineno - 1 : node.end_lineno] = [line, *rest]
+    return "\n".join(lines)
+
+
 def is_for_types(node: ast.AST) -> bool:
     """What only a checker of types imports."""
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
@@ -143,7 +156,8 @@ def _python(text: str, inner: bool) -> str:
             node.body = [ast.Pass()]
     bare = "\n".join(lines)
     assert ast.dump(tree) == ast.dump(ast.parse(bare))
-    return _least_indented(_without_types(bare, inner))
+    bare = _without_types(bare, inner)
+    return _least_indented(_without_unused(bare) if inner else bare)
 
 
 def _rows_in_strings(tokens: list[tokenize.TokenInfo]) -> set[int]:

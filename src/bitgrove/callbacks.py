@@ -176,6 +176,16 @@ def reset_parameter(**schedules: Any) -> Callback:
     return _ResetParameter(schedules)
 
 
+@dataclass(eq=False)
+class _Log:
+    period: int
+
+    def __call__(self, state: TrainingState) -> None:
+        if state.evaluations and self.period > 0 and state.iteration % self.period == 0:
+            values = "  ".join(f"{e.data} {e.metric}: {e.value:.6g}" for e in state.evaluations)
+            print(f"[{state.iteration}]  {values}", file=sys.stderr)
+
+
 def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
     """Print the metrics of every period-th iteration, to stderr.
 
@@ -188,13 +198,18 @@ def log_evaluation(period: int = 1, show_stdv: bool = True) -> Callback:
     """
     if isinstance(period, bool) or not isinstance(period, Integral):
         raise ParameterError(f"period must be an integer, got {period!r}")
+    return _Log(int(period))
 
-    def log(state: TrainingState) -> None:
-        if state.evaluations and period > 0 and state.iteration % period == 0:
-            values = "  ".join(f"{e.data} {e.metric}: {e.value:.6g}" for e in state.evaluations)
-            print(f"[{state.iteration}]  {values}", file=sys.stderr)
 
-    return log
+@dataclass(eq=False)
+class _Record:
+    result: dict[str, dict[str, list[float]]]
+
+    def __call__(self, state: TrainingState) -> None:
+        if state.iteration == state.first_iteration:
+            self.result.clear()
+        for e in state.evaluations:
+            self.result.setdefault(e.data, {}).setdefault(e.metric, []).append(e.value)
 
 
 def record_evaluation(result: dict[str, dict[str, list[float]]]) -> Callback:
@@ -210,14 +225,7 @@ def record_evaluation(result: dict[str, dict[str, list[float]]]) -> Callback:
     >>> len(seen["training"]["mae"])
     3
     """
-
-    def record(state: TrainingState) -> None:
-        if state.iteration == state.first_iteration:
-            result.clear()
-        for e in state.evaluations:
-            result.setdefault(e.data, {}).setdefault(e.metric, []).append(e.value)
-
-    return record
+    return _Record(result)
 
 
 class _ProgressBar:
@@ -321,6 +329,18 @@ def stop_on_interrupt() -> Callback:
     return _StopOnInterrupt()
 
 
+@dataclass(eq=False)
+class _Checkpoint:
+    path: str | os.PathLike[str]
+    every: int
+
+    def __call__(self, state: TrainingState) -> None:
+        booster = state.booster
+        due = state.iteration % self.every == 0 and not state.repeated
+        if due and booster is not None and booster.comm.rank == 0:
+            booster.model(None).save(self.path)
+
+
 def checkpoint(path: str | os.PathLike[str], every: int = 10) -> Callback:
     """Save the model so far to `path` after every so many iterations, for train(resume_from=path).
 
@@ -339,11 +359,4 @@ def checkpoint(path: str | os.PathLike[str], every: int = 10) -> Callback:
     True
     """
     _check_count("every", every)
-
-    def save(state: TrainingState) -> None:
-        booster = state.booster
-        due = state.iteration % every == 0 and not state.repeated
-        if due and booster is not None and booster.comm.rank == 0:
-            booster.model(None).save(path)
-
-    return save
+    return _Checkpoint(path, every)

@@ -303,3 +303,8 @@ class BitGroveRanker(_DaskEstimator, estimators.BitGroveRanker):
         if not is_collection(X):
             return super().predict(X, **how)
         return self._lazily("predict", X, np.float64, how)
+
+    def score(self, X: Any, y: Any, *, group: Any = None, qid: Any = None) -> float:
+        """The mean of `ndcg@10` over the queries; computed at once."""
+        X, y, group, qid = dask.compute(X, y, group, qid)
+        return super().score(X, y, group=group, qid=qid)

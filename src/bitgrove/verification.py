@@ -16,12 +16,11 @@ import numpy as np
 
 from bitgrove.callbacks import TrainingState
 from bitgrove.data.dataset import Dataset
-from bitgrove.data.tables import column_names
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.machine.files import PathLike
+from bitgrove.model.judged import GivenRows, dataset_of
 from bitgrove.model.model import Model, load
-from bitgrove.model.refit import labels_of
 from bitgrove.model.tree import Tree
 from bitgrove.params import BY_NAME, CANONICAL
 from bitgrove.provenance.record import TrainingRecord
@@ -147,7 +146,9 @@ def verify(
             raise DataError("X is a Dataset: labels, weights and groups are part of it")
         trained = again.trained(X)
     else:
-        trained = again.trained(_dataset(known, X, y, given))
+        if y is None:
+            raise DataError("y is needed: the labels that the model was trained on")
+        trained = again.trained(dataset_of(known, GivenRows(X, y, **given)))
     return _judged(known, trained, again)
 
 
@@ -213,20 +214,6 @@ class _Again:
         found = state.booster.record.result()
         self.stopped = recorded is not None and any(recorded.differences(found))
         return self.stopped
-
-
-def _dataset(model: Model, X: Any, y: Any, given: Mapping[str, Any]) -> Dataset:
-    if y is None:
-        raise DataError("y is needed: the labels that the model was trained on")
-    names = column_names(X)
-    listed = [] if model.encoder is None else [model.feature_names[f] for f in model.encoder.levels]
-    return Dataset(
-        X,
-        labels_of(model, y),
-        feature_names=model.feature_names if names is None else names,
-        categorical_feature=listed or "auto",
-        **given,
-    )
 
 
 def _judged(model: Model, again: Model, how: _Again) -> Verification:

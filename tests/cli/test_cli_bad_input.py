@@ -1,5 +1,6 @@
 """The command line refuses bad input: exit code 2 and one clear line on stderr."""
 
+import gzip
 import subprocess
 import sys
 
@@ -33,6 +34,11 @@ def model(tmp_path, regression, capsys):
         (["demo", "--rows", "ten"], "expected an integer >= 1000, got 'ten'"),
         (["info", "m", "--jsn"], "unknown option '--jsn'; did you mean '--json'?"),
         (["info", "m", "n"], "unknown argument 'n'"),
+        (["info", "m", "--top", "10", "--top", "3"], "--top is given twice: 10 and 3"),
+        (["convert", "m", "n", "--format", "c", "--format", "onnx"], "--format is given twice"),
+        (["demo", "--out", "a", "--out=b"], "--out is given twice: 'a' and 'b'"),
+        (["predict", "--model", "a", "--model", "b"], "--model is given twice: 'a' and 'b'"),
+        (["cv", "--shuffle", "--no-shuffle"], "--no-shuffle is given twice: True and False"),
     ],
 )
 def test_wrong_words(words, message, capsys):
@@ -45,11 +51,13 @@ def test_wrong_words(words, message, capsys):
         (["--num_leafs", "3"], "unknown option '--num_leafs'; did you mean '--num_leaves'?"),
         (["--param", "num_leafs=3"], "unknown parameter 'num_leafs'; did you mean 'num_leaves'?"),
         (["--learning_rate", "fast"], "learning_rate='fast': must be a finite number"),
-        (["--max_bin", "256"], "max_bin=256: must be an integer >= 2 and <= 255"),
+        (["--max_bin", "256"], "max_bin=256: must be an integer >= 2 and <= 255: a bin is a byte"),
         (["--refit_leaves", "maybe"], "refit_leaves='maybe': must be True or False"),
         (["--rounding", "up"], "rounding='up': must be one of 'stochastic', 'nearest'"),
         (["--param", "max_bin"], "expected NAME=VALUE, got 'max_bin'"),
         (["--param", "num_leaves=9"], "'num_leaves' is given twice: 7 and 9"),
+        (["--label", "lab"], "--label is given twice: 'y' and 'lab'"),
+        (["--checkpoint-every", "10", "--checkpoint_every", "3"], "is given twice: 10 and 3"),
         (["--learning_rate", "nan"], "learning_rate=nan: must be a finite number"),
         (["--delimiter", ""], "the delimiter must be one ASCII character, got ''"),
         (["--max_leaves", "9"], "are the same parameter but have different values"),
@@ -134,6 +142,22 @@ def test_another_delimiter_is_named(name, separator, said, tmp_path, capsys):
     found = refused(capsys, *train_argv(tmp_path / name, tmp_path / "m"))
     assert f"{name}: has one column" in found and f"--delimiter {said}" in found
     ok(capsys, *train_argv(tmp_path / name, tmp_path / "m", "--delimiter", separator))
+
+
+def test_another_delimiter_is_named_where_cells_hold_commas(tmp_path, capsys):
+    text = "a;b;y\n" + "1,5;2,25;1\n" * 40
+    (tmp_path / "d.csv").write_text(text)
+    with gzip.open(tmp_path / "z.csv.gz", "wt") as file:
+        file.write(text)
+    for name in ("d.csv", "z.csv.gz"):
+        found = refused(capsys, *train_argv(tmp_path / name, tmp_path / "m"))
+        assert f"{name}: has one column, 'a;b;y'" in found and "--delimiter ';'" in found
+    (tmp_path / "d.csv").write_text("a,b;c,y\n1,2,3\n1,2\n")  # its header has commas
+    assert "Expected 3 columns, got 2" in refused(capsys, *train_argv(tmp_path / "d.csv", "m"))
+
+
+def test_one_value_twice_is_one(tmp_path, regression, capsys):
+    ok(capsys, *train_argv(regression[0], tmp_path / "m", "--label", "y", "--num_leaves", "7"))
 
 
 def test_files_that_do_not_fit_together(tmp_path, capsys):

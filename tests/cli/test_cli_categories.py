@@ -111,7 +111,8 @@ def test_going_on_from_a_model(columns, tmp_path, capsys):
     argv = train_argv(path, second, "--init-model", first, "--ignore", "city")
     assert "exclude" in refused(capsys, *argv, "--checkpoint", tmp_path / "c")
     assert "is also an input" in refused(capsys, *argv[:8], first, *argv[9:])
-    assert "no such file" in refused(capsys, *argv, "--init_model", tmp_path / "none")
+    absent = train_argv(path, second, "--init_model", tmp_path / "none")
+    assert "no such file" in refused(capsys, *absent)
     assert "other features" in refused(capsys, *train_argv(path, second, "--init-model", first))
 
 

@@ -12,8 +12,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import bitgrove as bg
 from bitgrove.data.categories import CategoryChoice
 from bitgrove.data.tables import frame_columns, to_columns
+from bitgrove.errors import DataError
 
 
 @pytest.mark.parametrize("n_rows", [0, 3, 2000])  # few rows are copied as a whole
@@ -89,3 +91,18 @@ def test_one_row_of_a_wide_frame_is_read_at_once() -> None:
     X = pd.DataFrame(np.ones((1, 2000)), columns=[f"c{i}" for i in range(2000)])
     as_series = min(seconds(lambda: [X.iloc[:, f] for f in range(2000)]) for _ in range(3))
     assert min(seconds(lambda: to_columns(X)) for _ in range(3)) < as_series
+
+
+@pytest.mark.parametrize("names", [[None, "a"], [np.nan, "a"], ["a", pd.NA], [None, 1]])
+def test_a_column_without_a_name_is_refused(names: list[Any]) -> None:
+    """Its name would be 'nan' or 'None', as a text may be."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=names)
+    said = r"a column without a name \(None or NaN\)"
+    with pytest.raises(DataError, match=said):
+        bg.Dataset(X)
+    with pytest.raises(DataError, match=said):
+        bg.BitGroveRegressor().fit(X, np.arange(50.0))
+    with pytest.raises(DataError, match=said):
+        bg.Dataset(X.to_numpy(), feature_names=names)
+    X.columns = ["nan", "None"]
+    assert bg.Dataset(X).feature_names == ["nan", "None"]

@@ -99,6 +99,25 @@ def test_large_ids_in_an_array() -> None:
     assert np.array_equal(fitted.predict(X), model.predict(X))
 
 
+def test_the_whole_range_of_int64() -> None:
+    ids = np.array([-(2**63), 2**63 - 1, 0])[np.arange(300) % 3]
+    frame = pd.DataFrame({"id": ids, "x": np.arange(300.0)})
+    target = ids.astype(float) < 0
+    data = bg.Dataset(frame, target, categorical_feature=["id"])
+    model = bg.train({"objective": "regression", "n_estimators": 20}, data)
+    assert model.encoder is not None
+    assert model.encoder.levels[0].values.tolist() == [-(2**63), 0, 2**63 - 1]
+    again = bg.Model.from_bytes(model.to_bytes())
+    assert np.array_equal(again.predict(frame) > 0.5, target)
+
+
+@pytest.mark.parametrize("ids", [np.array([1, 2**64 - 1], np.uint64), [2**63, 1], [-(2**63) - 1]])
+def test_hashes_beyond_int64_say_the_way_out(ids: Any) -> None:
+    with pytest.raises(DataError, match=r"'c' holds .*between -2\*\*63 and 2\*\*63 - 1 .*astype"):
+        read_levels("c", np.asarray(ids, dtype=None if isinstance(ids, np.ndarray) else object))
+    assert len(read_levels("c", np.asarray(ids).astype(str)).levels) == len(ids)
+
+
 def test_large_ids_of_a_validation_set() -> None:
     """It has the categories of the set that it refers to, read as exactly."""
     ids = np.arange(400) % 20
@@ -142,7 +161,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "tuples": (np.array([(1, 2), None], dtype=object), "tuple"),
     "half of a letter": (np.array(["\ud800"], dtype=object), "not Unicode"),
     "infinite": (np.array([1.5, np.inf]), "infinite"),
-    "too large": (np.array([1e300]), "64 bits"),
+    "too large": (np.array([1e300]), "holds 1e.300; whole numbers of a category lie between"),
     "dates": (pd.Series(pd.date_range("2020", periods=2)), "datetime"),
     "date categories": (pd.Series(pd.date_range("2020", periods=2)).astype("category"), "Time"),
     "intervals": (pd.Series(pd.cut([0.1, 0.9], 2)), r"Interval.*astype\(str\)"),

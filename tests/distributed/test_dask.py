@@ -185,6 +185,7 @@ def test_queries_by_id(client: Client) -> None:
     solo = bg.BitGroveRanker(n_estimators=3).fit(case.X, case.y, group=case.group)
     assert ranker.fit(X, y, qid=ids).model_.digest() == solo.model_.digest()
     np.testing.assert_array_equal(ranker.predict(X).compute(), solo.predict(case.X))
+    assert ranker.score(X, y, qid=ids) == solo.score(case.X, case.y, group=case.group)
     with pytest.raises(DataError, match=r"query \d+ has rows in partitions 0 and 1"):
         ranker.fit(*(in_blocks(a, [0, border + 1]) for a in (case.X, case.y)),
                    qid=in_blocks(qid, [0, border + 1]))  # fmt: skip

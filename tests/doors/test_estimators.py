@@ -18,7 +18,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bitgrove.callbacks import checkpoint
 from bitgrove.errors import BitgroveError, DataError, ParameterError
@@ -64,26 +64,6 @@ def diabetes() -> Any:
 @parametrize_with_checks([BitGroveClassifier(n_jobs=1), BitGroveRegressor(n_jobs=1)])
 def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
     check(estimator)
-
-
-class OneQuery(BitGroveRanker):
-    """scikit-learn's checks know no queries: all rows are one."""
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        return super().fit(X, y, sample_weight, qid=np.zeros(np.asarray(y).size))
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(check, id=check.func.__name__)
-        for _, check in estimator_checks_generator(OneQuery())
-        # A row twice in a query changes everyone's rank: that is not the same as a weight of 2.
-        if "sample_weight_equivalence" not in check.func.__name__
-    ],
-)
-def test_scikit_learn_conventions_of_the_ranker(check: Any) -> None:
-    check(OneQuery(n_jobs=1))
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

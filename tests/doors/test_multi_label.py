@@ -47,6 +47,7 @@ def test_it_is_the_model_of_train(tmp_path: Path) -> None:
     assert model.model_.with_classes([0, 1]).digest() == trained.with_classes([0, 1]).digest()
     model.save_model(tmp_path / "labels.bitgrove")
     loaded = bg.BitGroveClassifier.from_model(tmp_path / "labels.bitgrove")
+    assert bg.verify(model.model_, X, Y)
     for again in (loaded, pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
         assert again.n_classes_ == [2, 2, 2]

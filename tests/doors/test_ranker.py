@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import ndcg_score
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import bitgrove as bg
 from bitgrove.errors import BitgroveError, DataError
@@ -34,6 +36,38 @@ def test_ranker_learns_to_rank(queries: Any) -> None:
     scores = fitted.predict(X)
     assert ndcg_score(y.reshape(40, 15), scores.reshape(40, 15)) > 0.95
     assert fitted.feature_importances_.argmax() == 0
+
+
+def test_score_is_the_mean_ndcg(queries: Any) -> None:
+    X, y, qid = queries
+    fitted = fit(X, y, qid=qid)
+    gains = [2.0**grades - 1.0 for grades in y.reshape(40, 15)]
+    in_row_order = fitted.predict(X).reshape(40, 15) - 1e-9 * np.arange(15)  # where they tie
+    expected = ndcg_score(gains, in_row_order, k=10)
+    assert fitted.score(X, y, qid=qid) == pytest.approx(expected, rel=1e-6)
+    assert fitted.score(X, y, group=[15] * 40) == fitted.score(X, y, qid=qid)
+    with pytest.raises(DataError, match="give group or qid"):
+        fitted.score(X, y)
+    with pytest.raises(NotFittedError):
+        BitGroveRanker().score(X, y, qid=qid)
+
+
+def test_weights_of_queries_say_how_to_repeat_them(queries: Any) -> None:
+    X, y, qid = queries
+    weight, group = np.arange(1.0, 41.0), [15] * 40
+    said = r"40 entries, one per query; give one per row: np\.repeat\(weight, rows of each"
+    for name, rows in (("qid", qid), ("group", group)):
+        with pytest.raises(DataError, match=said):
+            fit(X, y, sample_weight=weight, **{name: rows})
+        with pytest.raises(DataError, match=said):
+            bg.Dataset(X, y, weight=list(weight), **{name: rows})
+    data = bg.Dataset(X, y, group=group)
+    with pytest.raises(DataError, match=said):
+        data.set_weight(weight)
+    assert data.set_weight(np.repeat(weight, group)).weight is not None
+    assert fit(X, y, sample_weight=np.repeat(weight, group), group=group).n_iter_ == 5
+    with pytest.raises(DataError, match="weight has 39 entries but X has 600 rows"):
+        fit(X, y, sample_weight=weight[1:], group=group)
 
 
 def test_ranker_takes_sizes_or_ids(queries: Any) -> None:
@@ -100,3 +134,26 @@ def test_a_query_without_an_id_is_refused(queries: Any, dtype: str) -> None:
         fit(X, y, qid=ids)
     with pytest.raises(DataError, match="qid has no value in row 45"):
         bg.Dataset(X, y, qid=ids)
+
+
+class OneQuery(BitGroveRanker):
+    """scikit-learn's checks know no queries: all rows are one."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        return super().fit(X, y, sample_weight, qid=np.zeros(np.asarray(y).size))
+
+    def score(self, X: Any, y: Any) -> float:  # type: ignore[override]
+        return super().score(X, y, qid=np.zeros(np.asarray(y).size))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, id=check.func.__name__)
+        for _, check in estimator_checks_generator(OneQuery())
+        # A row twice in a query changes everyone's rank: that is not the same as a weight of 2.
+        if "sample_weight_equivalence" not in check.func.__name__
+    ],
+)
+def test_scikit_learn_conventions_of_the_ranker(check: Any) -> None:
+    check(OneQuery(n_jobs=1))

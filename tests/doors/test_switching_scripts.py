@@ -315,6 +315,11 @@ def test_xgboost_keywords_of_predict(cancer: Any) -> None:
     assert (everything == booster.predict(X_test, pred_contrib=True)).all()
     with pytest.raises(ValueError, match="one thing twice"):
         booster.predict(X_test, raw_score=True, output_margin=True)
+    assert (model.predict_proba(X_test, base_margin=None) == model.predict_proba(X_test)).all()
+    for name in ("base_margin", "init_score"):
+        for predict in (booster.predict, booster.predict_raw, model.predict, model.predict_proba):
+            with pytest.raises(ValueError, match=rf"{name}: .*; add them to predict\(X, raw_score"):
+                predict(X_test, **{name: np.zeros(len(X_test))})
     with pytest.raises(ValueError, match="strict_shape=True: known from XGBoost, not supported"):
         booster.predict(X_test, strict_shape=True)
 

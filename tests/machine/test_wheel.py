@@ -46,9 +46,24 @@ class _PlainVariables(ast.NodeTransformer):
         return node
 
 
+def _names_types(node: ast.AST) -> bool:
+    modules = ("typing", "collections.abc", "numpy.typing")
+    return isinstance(node, ast.ImportFrom) and node.module in modules
+
+
+def _types_without_import(text: str, imports: str) -> set[str]:
+    """What the text says of what the other imports, and does not import itself."""
+    known, own = (
+        {one.name for node in ast.parse(code).body if _names_types(node) for one in node.names}
+        for code in (imports, text)
+    )
+    return known & {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)} - own
+
+
 def _python_meaning(text: str) -> str:
     """What runs: without docstrings, which are looked at below, and what is for types."""
     tree = _PlainVariables().visit(ast.parse(text))
+    tree.body = [node for node in tree.body if not _names_types(node)]
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             node.body = [ast.Pass()]
@@ -79,6 +94,8 @@ def test_comments_leave_and_the_rest_stays_on_its_lines(module) -> None:
         bare = comments.without_comments(name, text.encode()).decode()
         assert len(bare.splitlines()) == len(text.splitlines()), path
         assert _meaning(path, bare) == _meaning(path, text), path
+        if path.suffix == ".py":
+            assert not _types_without_import(bare, text), path
         saved += len(text) - len(bare)
     assert saved > 50_000
 
@@ -135,10 +152,48 @@ class _B(Exception):
 def test_files_that_users_do_not_meet_have_no_docstrings(module) -> None:
     text = b'"""Module."""\n\n\ndef f():\n    """Function."""\n'
     without_comments = module("comments").without_comments
-    for name in ("bitgrove/backends/cuda/a.py", "bitgrove/training/grower.py"):
+    for name in ("bitgrove/backends/__init__.py", "bitgrove/training/grower.py"):
         assert without_comments(name, text) == b"\n\n\ndef f():\n pass\n"
-    for name in ("bitgrove/backends/__init__.py", "bitgrove/model/model.py"):
+    for name in ("bitgrove/report/__init__.py", "bitgrove/model/model.py"):
         assert without_comments(name, text) == text.replace(b"    ", b" ")
+
+
+def test_imports_of_types_that_nothing_says_any_more_are_left_out(module) -> None:
+    text = b"""from collections.abc import (
+    Callable,
+    Sequence,
+)
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+
+class A(NamedTuple):
+    x: Sequence[int]
+
+
+def f(a: Any) -> NDArray[Any]:
+    return a
+"""
+    bare = b"""from collections.abc import Sequence
+
+
+
+from typing import NamedTuple
+
+
+
+
+class A(NamedTuple):
+ x: Sequence[int]
+
+
+def f(a):
+ return a
+"""
+    without_comments = module("comments").without_comments
+    assert without_comments("bitgrove/training/grower.py", text) == bare
+    assert b"import Any, NamedTuple" in without_comments("bitgrove/model/model.py", text)
 
 
 def test_strings_keep_their_spaces(module) -> None:

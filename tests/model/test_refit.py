@@ -17,15 +17,18 @@ X = table(600, 5, 1)
 Y = signal(X, 1)
 
 
-def trained(case: Case) -> tuple[bg.Model, bg.Dataset]:
+def trained(case: Case, **more: Any) -> tuple[bg.Model, bg.Dataset]:
     params = {k: v for k, v in case.params.items() if k != "early_stopping_rounds"}
     data = bg.Dataset(case.X, case.y, weight=case.weight, group=case.group)
-    return bg.train({"n_jobs": 2, **params, "refit_leaves": True, "subsample": 1.0}, data), data
+    return bg.train(
+        {"n_jobs": 2, **params, **more, "refit_leaves": True, "subsample": 1.0}, data
+    ), data
 
 
+@pytest.mark.parametrize("smooth", [0.0, 7.5])
 @pytest.mark.parametrize("name", ["binary 2 bits", "multiclass", "regression weighted", "ranking"])
-def test_the_training_rows_give_the_trained_values(name: str) -> None:
-    model, data = trained(CASES[name]())
+def test_the_training_rows_give_the_trained_values(name: str, smooth: float) -> None:
+    model, data = trained(CASES[name](), reg_alpha=0.1, path_smooth=smooth)
     assert model.refit(data, decay_rate=0.0) == model
     again = model.refit(data, decay_rate=0.7)
     for one, other in zip(model.trees, again.trees, strict=True):
@@ -87,3 +90,41 @@ def test_what_cannot_be_refitted() -> None:
         model.refit(X)
     with pytest.raises(DataError):
         model.refit(X[:, :2], Y)
+
+
+def test_rows_start_at_their_own_scores() -> None:
+    """As in the training; and those of a model with a base score are added to it."""
+    start = 3.0 * X[:, 0] + 0.25
+    data = bg.Dataset(X, Y + start, init_score=start)
+    model = bg.train({"objective": "regression"}, data, 8)
+    assert model.refit(data, decay_rate=0.0) == model
+    assert model.refit(X, Y + start, init_score=start, decay_rate=0.0) == model
+    assert model.refit(X, Y + start, decay_rate=0.0) != model
+    several = np.column_stack([start, -start])
+    targets = np.column_stack([Y + start, Y - start])
+    data = bg.Dataset(X, targets, init_score=several)
+    both = bg.train({"objective": "regression"}, data, 8)
+    assert both.refit(data, decay_rate=0.0) == both
+    with pytest.raises(DataError, match="init_score: has 1 values per row, the model 2 outputs"):
+        both.refit(X, targets, init_score=start)
+    usual = bg.train({"objective": "regression"}, bg.Dataset(X, Y), 8)
+    np.testing.assert_allclose(
+        usual.refit(X, Y + start, init_score=start, decay_rate=0.0).predict(X), usual.predict(X)
+    )
+
+
+def test_a_dataset_has_its_own_parts() -> None:
+    model = bg.train({"objective": "regression"}, bg.Dataset(X, Y), 2)
+    with pytest.raises(DataError, match="a Dataset has its own label"):
+        model.refit(bg.Dataset(X, Y), Y)
+
+
+def test_several_labels() -> None:
+    labels = (np.column_stack([X[:, 0], X[:, 1], -X[:, 0]]) > 0.0).astype(int)
+    model = bg.BitGroveClassifier(n_estimators=4).fit(X, labels).model_
+    assert model.refit(X, labels, decay_rate=0.0) == model
+    assert model.refit(X, labels.tolist(), decay_rate=0.0) == model
+    single = bg.BitGroveClassifier(n_estimators=4).fit(X, labels[:, 0]).model_
+    assert single.refit(X, labels[:, :1], decay_rate=0.0) == single
+    with pytest.raises(DataError, match="2 columns"):
+        model.refit(X, labels[:, :2])

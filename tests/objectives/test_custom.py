@@ -118,6 +118,34 @@ def test_a_function_as_metric() -> None:
     assert list(estimator.evals_result_["valid_0"]) == ["off"]
 
 
+@pytest.mark.parametrize(
+    ("value", "higher"),
+    [(None, True), ("0.5", True), ("bad", True), (np.ones(3), True), ([1.0], True), (1j, True),
+     (1.0, np.array([True, False]))],
+)  # fmt: skip
+def test_a_metric_that_returns_no_number_is_named(value: Any, higher: Any) -> None:
+    def crooked(label: Any, prediction: Any) -> Any:
+        return "bent", value, higher
+
+    params = {**PARAMS, "objective": "regression", "metric": crooked}
+    data = bg.Dataset(X, Y)
+    with pytest.raises(TrainingError, match="eval_metric=crooked: the value of 'bent' must be one"):
+        bg.train(params, data, valid_sets=data)
+
+
+def test_numbers_of_any_library_are_values() -> None:
+    for value in (1, np.float32(1.0), np.array(1.0), True):
+
+        def whole(label: Any, prediction: Any, value: Any = value) -> Any:
+            return "one", value, np.False_
+
+        data = bg.Dataset(X, Y)
+        params = {**PARAMS, "objective": "regression", "metric": whole}
+        model = bg.train(params, data, valid_sets=data)
+        assert model.info is not None
+        assert set(model.info.evals_result["training"]["one"]) == {1.0}
+
+
 def test_a_metric_that_returns_several_results() -> None:
     def both(label: Any, prediction: Any) -> list[tuple[str, float, bool]]:
         gap = np.abs(label - prediction)

@@ -43,6 +43,17 @@ def sections(model: bg.Model, *given: Any, **more: Any) -> dict[str, Any]:
     return {section["kind"]: section for section in content["sections"]}
 
 
+def test_rows_start_at_their_own_scores() -> None:
+    offset = 3.0 * X[:, 2]
+    for label in (NUMBERS, np.column_stack([NUMBERS, -NUMBERS])):
+        start = np.broadcast_to(offset[:, None], (600, label.size // 600))
+        data = bg.Dataset(X, label + start.reshape(label.shape), init_score=start)
+        model = bg.train({"objective": "regression", **SMALL}, data)
+        found = Subject.of(model, GivenRows(data)).prediction
+        np.testing.assert_allclose(found, model.predict(X) + start.reshape(label.shape))
+        assert found.shape == label.shape
+
+
 def test_thresholds_count_rows_and_have_scikit_learns_area() -> None:
     model = model_of("binary", SIDES)
     found = sections(model, X, SIDES, weight=WEIGHT)["thresholds"]["outputs"][0]

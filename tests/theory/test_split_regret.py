@@ -83,6 +83,15 @@ def test_full_precision_takes_the_best_split_of_every_node(kind: str) -> None:
     )
 
 
+def test_rows_start_at_their_own_scores() -> None:
+    data, _ = _trained("regression")
+    data.set_init_score(3.0 * data.columns[0])
+    model = bg.train({**SMALL, "objective": "regression", "gradient_bits": None}, data)
+    found = theory.measure_split_regret(model, data, 16, n_draws=2)
+    gains = np.concatenate([tree.gain for tree in model.trees])
+    np.testing.assert_allclose(found.best_gain, gains, rtol=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["regression", "binary"])
 def test_certificate_holds_and_regret_falls_with_bits(kind: str) -> None:
     data, model = _trained(kind)

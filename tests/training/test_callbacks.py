@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
+from pathlib import Path
 from signal import SIGINT, getsignal, raise_signal
 from typing import Any
 
@@ -69,6 +71,19 @@ def test_early_stopping_keeps_the_best_iteration(rounds: int, how: str, whole: b
     expected = whole.predict(X, num_iteration=best)
     np.testing.assert_array_equal(model.predict(X), expected)
     assert rounds == 100 or last < 60
+
+
+def test_callbacks_can_be_pickled(tmp_path: Path, capsys: Any) -> None:
+    """As estimators that are sent to other processes hold them."""
+    seen: dict[str, Any] = {}
+    made = [bg.log_evaluation(1), bg.record_evaluation(seen), bg.early_stopping(3)]
+    made += [bg.checkpoint(tmp_path / "c", 1), bg.progress_bar(), bg.stop_on_interrupt()]
+    callbacks = pickle.loads(pickle.dumps(made))
+    params = {**OVERFIT, "n_estimators": 2}
+    model = bg.train(params, part(0, 300), valid_sets=part(300, 400), callbacks=callbacks)
+    assert callbacks[1].result == evals(model) and seen == {}
+    assert "valid_0 logloss" in capsys.readouterr().err
+    assert bg.load(tmp_path / "c").n_iterations == 2
 
 
 def test_no_metric(whole: bg.Model) -> None:

@@ -88,6 +88,10 @@ def test_other_folds() -> None:
     queries = bg.Dataset(rows, np.clip(np.round(signal(rows, 0)), 0, 3), group=[10] * 30)
     ranked = bg.cv({"objective": "lambdarank", "n_jobs": 1}, queries, 3, nfold=3)
     assert ranked["valid ndcg@10-mean"][-1] > 0.5
+    later = bg.cv({"objective": "lambdarank", "n_jobs": 1}, queries, 3, nfold=3, time_order=True)
+    parts = TimeSeriesSplit(3).split(np.zeros(30))
+    whole = [[(10 * q[:, None] + np.arange(10)).ravel() for q in pair] for pair in parts]
+    assert later == bg.cv({"objective": "lambdarank", "n_jobs": 1}, queries, 3, folds=whole)
 
 
 def test_bad_folds() -> None:
@@ -99,6 +103,8 @@ def test_bad_folds() -> None:
         ({"folds": [([0.5], [1])]}, "lists of row numbers"),
         ({"folds": [1]}, "pairs of"),
         ({"num_leavs": 3}, "unknown parameter"),
+        ({"time_order": True, "groups": Y}, "groups: time_order=True does not keep them together"),
+        ({"folds": [([0, 1], [2])], "groups": Y}, "groups: a list of folds does not keep them"),
     ):
         with pytest.raises((ParameterError, DataError), match=message):
             bg.cv(PARAMS, data, 2, **wrong)

@@ -8,6 +8,7 @@ file is a DataError that names it.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import re
 from collections import Counter
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMATS = ".csv, .csv.gz, .tsv, .parquet or .pq"
+_HEAD = 1 << 16  # bytes in which a header is looked for
 # What pandas calls the index it writes to Parquet, and to CSV: a row number, not a feature.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__|")
 
@@ -189,10 +191,12 @@ def _read_file(
         _refuse_utf16(path)
         table = read()
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, pyarrow.ArrowInvalid) and delimiter is None and os.path.isfile(path):
+            _refuse_one_column(path, [_first_line(path)])
         raise DataError(f"{path}: cannot be read: {error}") from error
     named = _named_columns(path, table)
     if delimiter is None and not _is_parquet(path):
-        _refuse_one_column(path, named)
+        _refuse_one_column(path, named.column_names)
     return named
 
 
@@ -208,9 +212,16 @@ def _refuse_utf16(path: str) -> None:
             )
 
 
-def _refuse_one_column(path: str, table: pa.Table) -> None:
+def _first_line(path: str) -> str:
+    """Of a text file, as far as it can be read."""
+    with contextlib.suppress(OSError), arrow().input_stream(path) as file:
+        return str(file.read(_HEAD).partition(b"\n")[0], "utf-8", "replace").strip()
+    return ""
+
+
+def _refuse_one_column(path: str, names: Sequence[str]) -> None:
     """A whole header as one name: the columns are separated by something else."""
-    name = table.column_names[0] if table.num_columns == 1 else ""
+    name = names[0] if len(names) == 1 and _delimiter_of(path) not in names[0] else ""
     for separator, typed in {";": "';'", "\t": "$'\\t'", "|": "'|'", ",": ","}.items():
         if separator in name:
             raise DataError(

@@ -16,8 +16,33 @@ from bitgrove.params import PARAMETERS
 from bitgrove.params.parameter import Parameter
 
 
+class _Once:
+    """An option that is not given two values."""
+
+    given: Any = None
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        super().__call__(parser, namespace, values, option)  # type: ignore[misc]
+        value = getattr(namespace, self.dest)  # type: ignore[attr-defined]
+        if self.given not in (None, value):
+            raise ParameterError(f"{option} is given twice: {self.given!r} and {value!r}")
+        self.given = value
+
+
+class _Value(_Once, argparse._StoreAction):
+    pass
+
+
+class _Switch(_Once, argparse.BooleanOptionalAction):
+    """--name or --no-name."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are exceptions, so that all errors leave by one door."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        self.register("action", None, _Value)
 
     def error(self, message: str) -> NoReturn:
         raise ParameterError(f"{message}; see {self.prog} --help")
@@ -94,10 +119,10 @@ def add_cv_options(parser: Parser) -> None:
     parser.add_argument("--nfold", metavar="INT", type=integer(2), default=5,
                         help="folds, e.g. --nfold 10 (default: 5)")  # fmt: skip
     parser.add_argument(
-        "--stratified", action=argparse.BooleanOptionalAction, default=True,
+        "--stratified", action=_Switch, default=True,
         help="whether each fold has the same part of each class (default: yes)",
     )  # fmt: skip
-    parser.add_argument("--shuffle", action=argparse.BooleanOptionalAction, default=True,
+    parser.add_argument("--shuffle", action=_Switch, default=True,
                         help="whether rows are shuffled first (default: yes)")  # fmt: skip
     parser.add_argument("--time_order", "--time-order", action="store_true",
                         help="each fold is later than the rows it is trained on")  # fmt: skip
@@ -119,7 +144,7 @@ def _add_config(parser: Parser) -> None:
 
 def _add_progress(parser: Parser) -> None:
     parser.add_argument(
-        "--progress", action=argparse.BooleanOptionalAction,
+        "--progress", action=_Switch,
         help="show a progress bar or not (default: only on a terminal), e.g. --no-progress",
     )  # fmt: skip
 

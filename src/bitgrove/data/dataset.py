@@ -121,10 +121,10 @@ class Dataset(NamedParts):
         with problems.collect():
             self.label = None if label is None else checked_label(label, n_rows)
         with problems.collect():
-            self.weight = None if weight is None else checked_weight(weight, n_rows)
-        with problems.collect():
             sizes = Queries(group, qid).sizes(label) if qid is not None else group
             self.group = None if sizes is None else checked_group(sizes, n_rows)
+        with problems.collect():
+            self.weight = None if weight is None else checked_weight(weight, n_rows, self.group)
         with problems.collect():
             self.init_score = None if init_score is None else checked_scores(init_score, n_rows)
         problems.report()

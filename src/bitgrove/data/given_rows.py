@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bitgrove.data.given_values import as_stored
-from bitgrove.data.levels import is_missing
+from bitgrove.data.given_values import as_stored, is_missing
 from bitgrove.errors import DataError, DataTypeError, ParameterError, UnknownParameterError
 from bitgrove.params.peers import check_foreign
 

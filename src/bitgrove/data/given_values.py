@@ -1,10 +1,11 @@
-"""Numbers that come with a table, or as one: arrays, labels, weights and query sizes, checked.
+"""What comes with a table, or as one: arrays, labels, weights, query sizes, names, checked.
 
-Receives what the user gave for each; returns NumPy arrays, or an error that names it.
+Receives what the user gave for each; returns NumPy arrays and text, or an error that names it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from bitgrove.arithmetic.limits import MAX_MAGNITUDE, MIN_WEIGHT
 from bitgrove.data.device_tables import on_host
 from bitgrove.errors import DataError, DataTypeError
+
+_MISSING = {"None", "nan", "NaT", "<NA>"}  # names that may be of what is missing
 
 
 def not_masked(what: str, values: Any) -> Any:
@@ -35,6 +38,21 @@ def as_stored(values: Any) -> Any:
         return values
     series = getattr(values, "array", values)
     return series.to_numpy(dtype=stored)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a member of an array of objects is None, NaN, NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # NA compares to NA
+        return True
+    return bool(value != value)
+
+
+def plain_names(names: Iterable[Any]) -> list[str]:
+    """Names of columns as text; DataError for one that is missing."""
+    plain = [str(name) for name in names]
+    if not _MISSING.isdisjoint(plain) and any(map(is_missing, names)):
+        raise DataError("X has a column without a name (None or NaN): a name is text or a number")
+    return plain
 
 
 def as_array(what: str, values: Any) -> NDArray[Any]:
@@ -147,7 +165,13 @@ def checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64]:
     return _columns(init_score, n_rows, "init_score")
 
 
-def checked_weight(weight: Any, n_rows: int) -> NDArray[np.float32]:
+def checked_weight(weight: Any, n_rows: int, group: Any = None) -> NDArray[np.float32]:
+    """Per row; XGBoost's are per query where there are such."""
+    if group is not None and np.shape(weight) == (len(group),) != (n_rows,):
+        raise DataError(
+            f"weight has {len(group)} entries, one per query; give one per row: "
+            "np.repeat(weight, rows of each query)"
+        )
     vector = _vector(weight, n_rows, "weight")
     if (vector < 0).any():
         raise DataError(f"weight must not be negative, got {vector.min():g}")
@@ -223,7 +247,7 @@ class NamedParts:
 
     def set_weight(self, weight: Any) -> Any:
         """Other weights for the same rows, or None; returns the Dataset."""
-        self.weight = None if weight is None else checked_weight(weight, self.n_rows)
+        self.weight = None if weight is None else checked_weight(weight, self.n_rows, self.group)
         return self
 
     def set_group(self, group: Any) -> Any:

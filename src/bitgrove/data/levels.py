@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.data.given_values import is_number
+from bitgrove.data.given_values import is_missing, is_number
 from bitgrove.errors import BitgroveError, DataError, DataTypeError
 
 Codes = NDArray[np.intp]  # -1: missing
@@ -293,13 +293,6 @@ def _no_category(name: str, kind: object) -> DataTypeError:
     return DataTypeError(f"column {name!r} has type {kind}; a category holds text or numbers")
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a member of an array of objects is None, NaN, NA or NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # NA compares to NA
-        return True
-    return bool(value != value)
-
-
 def _tidy(name: str, codes: Codes, values: list[Any]) -> Coded:
     """The same column with its levels sorted, those that no row has left out."""
     present = np.zeros(len(values), dtype=np.bool_)
@@ -339,10 +332,13 @@ def _levels_of(name: str, values: Iterable[Any]) -> Levels:
             "category holds either text or numbers (astype(str) makes text of all)"
         )
     if all(isinstance(v, int) or v.is_integer() for v in plain):
-        whole = [int(v) for v in plain]
-        if max(map(abs, whole)) >= 2**63:
-            raise DataError(f"column {name!r} holds whole numbers beyond 64 bits")
-        return Levels(INTEGER, np.array(whole, dtype=np.int64))
+        beyond = [v for v in plain if not -(2**63) <= v < 2**63]
+        if beyond:
+            raise DataError(
+                f"column {name!r} holds {beyond[0]}; whole numbers of a category lie between "
+                "-2**63 and 2**63 - 1 (as text, by astype(str), all ids are levels)"
+            )
+        return Levels(INTEGER, np.array([int(v) for v in plain], dtype=np.int64))
     if not all(math.isfinite(v) for v in plain):
         raise DataError(f"column {name!r} is a category and holds an infinite value")
     return Levels(REAL, np.array(plain, dtype=np.float64))

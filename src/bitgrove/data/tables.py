@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bitgrove.data.categories import BY_TYPE, CategoryChoice
 from bitgrove.data.device_tables import beside, device_table, is_on_gpu, on_host
-from bitgrove.data.given_values import as_array, as_numbers
+from bitgrove.data.given_values import as_array, as_numbers, plain_names
 from bitgrove.data.levels import Coded, Levels, is_category_type, read_levels
 from bitgrove.data.sparse.tables import (
     SparseTable,
@@ -26,6 +26,7 @@ from bitgrove.data.sparse.tables import (
     dense_column,
     is_sparse,
     not_sparse,
+    sound,
     sparse_series,
     summed,
 )
@@ -59,9 +60,9 @@ def column_names(X: Any) -> list[str] | None:
     if hasattr(X, "as_columns"):
         return list(X.feature_names)
     if hasattr(X, "column_names"):
-        return [str(name) for name in X.column_names]
+        return plain_names(X.column_names)
     if hasattr(X, "columns") and not hasattr(X, "toarray"):
-        return [str(name) for name in X.columns]
+        return plain_names(X.columns)
     return None
 
 
@@ -338,7 +339,7 @@ def checked_names(
 ) -> list[str]:
     if isinstance(given, str):
         raise DataError(f"feature_names must be a list of names, got {given!r}")
-    names = [str(name) for name in given] if given is not None else found
+    names = plain_names(given) if given is not None else found
     if names is not None and (strange := [name for name in names if not _is_unicode(name)]):
         raise DataError(f"feature_names: {strange[0]!r} is not Unicode text")
     if reference is not None:
@@ -376,6 +377,8 @@ def collected(X: Any) -> Any:
         raise DataError(
             "X is a Series; a table is needed (of a column: X.to_frame(), of a row: X.iloc[[i]])"
         )
+    if is_sparse(X):
+        return sound(X)
     if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "columns"):
         return _from_stream(X)
     return X

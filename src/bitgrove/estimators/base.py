@@ -247,7 +247,8 @@ class Estimator(Fitted):
             if weight is not None and (weight < 0).any():
                 raise DataError(f"sample_weight must not be negative, got {weight.min():g}")
         problems.report()
-        check_consistent_length(table, target, weight)
+        # A weight per query is an error of the Dataset, which says so.
+        check_consistent_length(table, target, weight if rows.queries is None else None)
         label = self._label(target) if names else self._learn_label(target, weight)
         group = None if rows.queries is None else rows.queries.sizes(target)
         return Dataset(

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.given_rows import Rows
-from bitgrove.data.levels import is_missing
+from bitgrove.data.given_values import is_missing
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.estimators.answers import (
     Answers,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from bitgrove.callbacks import Callback
 from bitgrove.data.given_rows import Queries, Rows, either, pairs_of, with_each
 from bitgrove.estimators.base import Estimator
 from bitgrove.estimators.fitted import Array
 from bitgrove.machine.files import PathLike
+from bitgrove.model.judged import GivenRows, judged_rows, objective_of, predicted, score
 from bitgrove.model.model import Model
 from bitgrove.objectives import LambdaRank, Objective
 
@@ -84,6 +87,14 @@ class BitGroveRanker(Estimator):
         The keywords are those of `Model.predict`.
         """
         return self._predict(X, **how)
+
+    def score(self, X: Any, y: Any, *, group: Any = None, qid: Any = None) -> float:
+        """The mean of `ndcg@10` over the queries, which are given as in fit; 1 is perfect."""
+        check_is_fitted(self)
+        table = self._table(X, self._known_categories(), reset=False)
+        rows = judged_rows(self.model_, GivenRows(table, y, group=group, qid=qid))
+        prediction = predicted(self.model_, rows, self.n_jobs)
+        return score(objective_of(self.model_), "ndcg@10", rows, prediction)[1]
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
         """The scores after each iteration."""

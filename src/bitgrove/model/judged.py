@@ -1,7 +1,8 @@
 """Rows with their truth, on which a model is judged.
 
-Owns GivenRows and how they are checked: the report and permutation importance judge alike. Receives
-what the user gave; returns a Dataset whose labels are the model's, and metrics of predictions.
+Owns GivenRows and how they are checked: the report, permutation importance and refit read alike.
+Receives what the user gave; returns a Dataset whose labels are the model's, and its predictions and
+their metrics. Scores begin where the rows say, if they do.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import on_host
+from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.data.tables import collected, column_names
 from bitgrove.distributed.comm import SoloComm
 from bitgrove.errors import DataError
-from bitgrove.model.refit import labels_of
+from bitgrove.model.predict import predict_scores, starts_of
 from bitgrove.objectives import OBJECTIVES, Objective
 from bitgrove.objectives.metrics import EvalData, Metric, make_metric
 
@@ -34,6 +36,7 @@ class GivenRows(NamedTuple):
     weight: Any = None
     group: Any = None
     qid: Any = None
+    init_score: Any = None
 
 
 def objective_of(model: Model) -> Objective:
@@ -43,7 +46,7 @@ def objective_of(model: Model) -> Objective:
 
 def judged_rows(model: Model, given: GivenRows) -> Dataset:
     """The rows, with labels as the model's objective has them; without y they have none."""
-    rows = _dataset(model, given).without_zero_weights()
+    rows = dataset_of(model, given).without_zero_weights()
     if rows.n_rows == 0:
         raise DataError("X has no rows (rows of weight zero aside)")
     if rows.label is not None:
@@ -65,15 +68,25 @@ def score(
     return metric, metric.compute(data, SoloComm())
 
 
-def _dataset(model: Model, given: GivenRows) -> Dataset:
+def predicted(model: Model, rows: Dataset, n_jobs: int | None = None, table: Any = None) -> F64:
+    """Predictions of the rows; table: their values as the forest reads them, where others."""
+    if table is None:
+        table = rows_for_prediction(rows, model.feature_names, model.encoder)
+    starts = starts_of(model.base_score, rows.init_score)
+    scores = predict_scores(model.forest, table, starts, model._n_used(None), n_jobs)
+    return objective_of(model).link.predictions(scores)
+
+
+def dataset_of(model: Model, given: GivenRows) -> Dataset:
+    """The rows, with labels as codes of the model's classes, where it has such."""
     if isinstance(given.X, Dataset):
         if any(part is not None for part in given[1:]):
-            raise DataError("a Dataset has its own label, weight and group")
+            raise DataError("a Dataset has its own label, weight, group and init_score")
         return given.X
     X, y = collected(given.X), given.y
     if y is not None:
         y = np.asarray(on_host(y))
-        y = y.astype(np.float64) if y.ndim == 2 else labels_of(model, y)
+        y = y if y.ndim == 2 and y.shape[1] > 1 else _codes(model, y.ravel())
     names = column_names(X)
     # Other columns than the model's are an error of `predict`, which says it best.
     known = model.encoder is not None and names in (None, model.feature_names)
@@ -84,9 +97,23 @@ def _dataset(model: Model, given: GivenRows) -> Dataset:
         weight=given.weight,
         group=given.group,
         qid=given.qid,
+        init_score=given.init_score,
         feature_names=model.feature_names if names is None else None,
         categorical_feature=listed or "auto",
     )
+
+
+def _codes(model: Model, label: Any) -> Any:
+    """Labels as numbers: the codes of the model's classes, where it knows them."""
+    classes = model.class_labels()
+    if classes is None:
+        return label
+    given = np.asarray(label)
+    code = {name: number for number, name in enumerate(classes.tolist())}
+    strange = [name for name in dict.fromkeys(given.tolist()) if name not in code]
+    if strange:
+        raise DataError(f"label: the model does not know the class {strange[0]!r}")
+    return np.array([code[name] for name in given.tolist()], dtype=np.float64)
 
 
 def _check_label(objective: Objective, model: Model, rows: Dataset) -> None:

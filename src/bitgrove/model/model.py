@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bitgrove.data.dataset import Dataset
 from bitgrove.data.encoder import Encoder
 from bitgrove.data.prediction_rows import rows_for_prediction
-from bitgrove.data.tables import column_names, default_names
+from bitgrove.data.tables import default_names
 from bitgrove.distributed.comm import Comm, SoloComm
 from bitgrove.errors import ModelFormatError, ParameterError
 from bitgrove.machine.files import PathLike, write_atomically
@@ -34,6 +33,7 @@ from bitgrove.model.checks import (
 from bitgrove.model.explain.methods import Explains
 from bitgrove.model.explain.values import make_shap_forest
 from bitgrove.model.exporting import Exportable
+from bitgrove.model.judged import GivenRows, dataset_of
 from bitgrove.model.predict import (
     add_scores,
     as_int,
@@ -42,7 +42,7 @@ from bitgrove.model.predict import (
     predict_leaves,
     predict_scores,
 )
-from bitgrove.model.refit import labels_of, refitted_trees
+from bitgrove.model.refit import refitted_trees
 from bitgrove.model.spellings import OtherNames, in_our_words
 from bitgrove.model.tree import Tree, make_forest
 from bitgrove.objectives.links import IDENTITY, Link
@@ -254,19 +254,17 @@ class Model(Explains, Exportable, OtherNames, Reported):
         decay_rate: float = 0.9,
         weight: Any = None,
         group: Any = None,
+        qid: Any = None,
+        init_score: Any = None,
         comm: Comm | None = None,
     ) -> Model:
         """The same splits with leaf values for new rows, of which X is the table or a Dataset.
 
         A leaf keeps `decay_rate` of its old value and takes the rest from the new rows; one that
-        they do not reach stays as it is. With a Comm, the rows are this rank's.
+        they do not reach stays as it is. `init_score` holds a score for each row (and output) that
+        the trees add to, as in training. With a Comm, the rows are this rank's.
         """
-        dataset = X
-        if not isinstance(X, Dataset):
-            parts = {"weight": weight, "group": group, "feature_names": self.feature_names}
-            if (names := column_names(X)) is not None and names != self.feature_names:
-                del parts["feature_names"]  # other columns are an error below
-            dataset = Dataset(X, labels_of(self, label), **parts)
+        dataset = dataset_of(self, GivenRows(X, label, weight, group, qid, init_score))
         fitted = self[:]
         fitted.best_iteration = self.best_iteration
         fitted.trees = refitted_trees(self, dataset, decay_rate, comm or SoloComm())

@@ -16,13 +16,27 @@ from numpy.typing import NDArray
 from bitgrove import _core
 from bitgrove.data.device_tables import device_of, require_device
 from bitgrove.data.sparse.tables import SparseTable, is_sparse
-from bitgrove.errors import ParameterError
+from bitgrove.errors import DataError, ParameterError
 from bitgrove.machine.gpu import find_device, usable_gpu
 from bitgrove.machine.threads import resolve_threads
 
 Rows = NDArray[Any] | SparseTable
 # Rows times trees from which on a GPU is faster than the cores beside it, sending included.
 _LEAST_WALKS = 2_000_000
+
+
+def starts_of(
+    base_score: NDArray[np.float64], init_score: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Where scores start: (n_outputs,), or (n_rows, n_outputs) where rows have their own."""
+    if init_score is None:
+        return base_score
+    own = init_score[:, None] if init_score.ndim == 1 else init_score
+    if own.shape[1] != len(base_score):
+        raise DataError(
+            f"init_score: has {own.shape[1]} values per row, the model {len(base_score)} outputs"
+        )
+    return base_score + own
 
 
 def predict_scores(
@@ -32,10 +46,14 @@ def predict_scores(
     n_iterations: int,
     n_jobs: int | None,
 ) -> NDArray[np.float64]:
-    """Scores (n_rows, n_outputs) after the first n_iterations iterations."""
-    scores = np.empty((len(rows), len(base_score)))
+    """Scores (n_rows, n_outputs) after the first n_iterations iterations.
+
+    base_score: of the outputs, or of each row and output.
+    """
+    n_outputs = base_score.shape[-1]
+    scores = np.empty((len(rows), n_outputs))
     scores[:] = base_score  # np.tile would take longer than a row's walk
-    add_scores(forest, rows, scores, n_iterations * len(base_score), n_jobs)
+    add_scores(forest, rows, scores, n_iterations * n_outputs, n_jobs)
     return scores
 
 

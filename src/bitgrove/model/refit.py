@@ -7,22 +7,23 @@ NumPy, and sums them in fixed point: the same bits for any number of ranks.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitgrove.arithmetic.fixed_point import to_float, to_units, unit_exponent
+from bitgrove.arithmetic.fixed_point import to_units, unit_exponent
 from bitgrove.arithmetic.selection import weighted_quantile
 from bitgrove.constraints.given import directions
-from bitgrove.constraints.order import in_order
+from bitgrove.constraints.outputs import in_order, newton_steps, smoothed
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.data.row_ids import number_rows, row_ids
 from bitgrove.distributed.comm import Comm
 from bitgrove.errors import DataError, ParameterError
-from bitgrove.model.predict import predict_leaves
+from bitgrove.model.predict import predict_leaves, starts_of
 from bitgrove.objectives import OBJECTIVES, make_objective, with_penalty
 from bitgrove.params import TrainParams, resolve
 
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from bitgrove.model.model import Model
     from bitgrove.model.tree import Tree
 
+F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 
 
 def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm) -> list[Tree]:
@@ -42,6 +45,10 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     params = resolve({**model.params, **kind.class_settings(model.n_classes)})
     dataset = dataset.without_zero_weights()
     objective = make_objective(params, dataset, comm)
+    if objective.n_outputs != model.n_outputs:
+        raise DataError(
+            f"label has {objective.n_outputs} columns, that of the training {model.n_outputs}"
+        )
     rates = params.learning_rate
     if not isinstance(rates, tuple):
         rates = (rates,) * model.n_iterations
@@ -61,7 +68,8 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
     if n_total == 0:
         raise DataError("refit: there are no rows")
     rows = rows_for_prediction(dataset, model.feature_names, model.encoder)
-    scores = np.repeat(model.base_score[:, None], dataset.n_rows, axis=1)
+    starts = starts_of(model.base_score, dataset.init_score)
+    scores = np.broadcast_to(starts, (dataset.n_rows, model.n_outputs)).T.copy()
     direction = _column_directions(model, params)
     trees: list[Tree] = []
     for iteration in range(model.n_iterations):
@@ -71,14 +79,8 @@ def refitted_trees(model: Model, dataset: Dataset, decay_rate: float, comm: Comm
         grad, hess = drawn.gradients(scores, labels, weight, tables)
         for output, tree in enumerate(part.trees):
             mine = leaves[:, output]
-            grads = _leaf_sums(grad[output], mine, tree, n_total, comm)
-            counts = comm.allreduce_sum(np.bincount(mine, minlength=tree.n_leaves))
-            hesses = counts.astype(np.float64)
-            if hess is not None:
-                hesses = _leaf_sums(hess[output], mine, tree, n_total, comm)
-            grads = np.copysign(np.maximum(np.abs(grads) - params.reg_alpha, 0.0), grads)
-            curvature = hesses + params.leaf_penalty
-            size = np.divide(-grads, curvature, out=np.zeros_like(grads), where=curvature > 0.0)
+            given = grad[output], None if hess is None else hess[output]
+            size, counts, hesses = _newton(tree, mine, given, params, n_total, comm)
             level = objective.output(output).leaf_level
             if level is not None:
                 residual = np.broadcast_to(labels, scores.shape)[output] - scores[output]
@@ -125,26 +127,41 @@ def _leaf_quantiles(
     return found
 
 
-def labels_of(model: Model, label: Any) -> Any:
-    """Labels as numbers: the codes of the model's classes, where it knows them."""
-    classes = model.class_labels()
-    if classes is None:
-        return label
-    given = np.asarray(label)
-    code = {name: number for number, name in enumerate(classes.tolist())}
-    strange = [name for name in dict.fromkeys(given.tolist()) if name not in code]
-    if strange:
-        raise DataError(f"label: the model does not know the class {strange[0]!r}")
-    return np.array([code[name] for name in given.tolist()], dtype=np.float64)
+def _newton(
+    tree: Tree,
+    leaves: NDArray[np.int32],
+    gradients: tuple[F32, F32 | None],
+    params: TrainParams,
+    n_total: int,
+    comm: Comm,
+) -> tuple[F64, I64, F64]:
+    """Steps of the leaves, which rows are in; their rows and hessians."""
+    grad, hess = gradients
+    counts = comm.allreduce_sum(np.bincount(leaves, minlength=tree.n_leaves))
+    grads, grad_unit = _leaf_sums(grad, leaves, tree, n_total, comm)
+    hesses, hess_unit = counts, 1.0
+    if hess is not None:
+        hesses, hess_unit = _leaf_sums(hess, leaves, tree, n_total, comm)
+
+    def step(grad: I64, hess: I64) -> F64:
+        wide = grad * grad_unit, hess * hess_unit
+        return newton_steps(*wide, params.reg_alpha, params.leaf_penalty)
+
+    if params.path_smooth > 0.0:
+        sums = np.stack([grads, hesses, counts], axis=1)
+        steps = smoothed(tree.left, tree.right, sums, step, params.path_smooth)
+    else:
+        steps = step(grads, hesses)
+    return steps, counts, hesses * hess_unit
 
 
 def _leaf_sums(
-    values: NDArray[np.float32], leaves: NDArray[np.int32], tree: Tree, n_total: int, comm: Comm
-) -> F64:
-    """The sum of each leaf over all ranks, by integers."""
+    values: F32, leaves: NDArray[np.int32], tree: Tree, n_total: int, comm: Comm
+) -> tuple[I64, float]:
+    """The sum of each leaf over all ranks, in integers, and what one of them is worth."""
     wide = values.astype(np.float64)
     top = comm.allreduce_max(np.array([np.abs(wide).max(initial=0.0)]))[0]
     exponent = unit_exponent(float(top), n_total)
     sums = np.zeros(tree.n_leaves, dtype=np.int64)
     np.add.at(sums, leaves, to_units(wide, exponent))
-    return np.array([to_float(int(total), exponent) for total in comm.allreduce_sum(sums)])
+    return comm.allreduce_sum(sums), math.ldexp(1.0, -exponent)

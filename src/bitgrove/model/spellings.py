@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bitgrove.errors import ParameterError
+from bitgrove.errors import ParameterError, UnknownParameterError
 from bitgrove.params.peers import check_foreign
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _KEYWORDS = {
     "thread_count": "n_jobs",
 }
 _RANGE = "iteration_range"
+_STARTS = ("init_score", "base_margin")
 _OURS = {
     "raw_score", "pred_leaf", "pred_contrib", "pred_interactions", "start_iteration",
     "num_iteration", "n_jobs", "device",
@@ -47,6 +48,12 @@ def in_our_words(predict: _Method) -> _Method:
 
 
 def _translated(how: dict[str, Any]) -> dict[str, Any]:
+    for name in _STARTS:
+        if how.pop(name, None) is not None:
+            raise UnknownParameterError(
+                f"predict: {name}: predictions hold no scores of the rows' own; add them to "
+                "predict(X, raw_score=True), the scores before the link"
+            )
     foreign = how.keys() - _OURS - _KEYWORDS.keys() - {_RANGE}
     check_foreign("predict", {name: how.pop(name) for name in sorted(foreign)})
     given = [(_KEYWORDS.get(name, name), value) for name, value in how.items() if name != _RANGE]

@@ -46,6 +46,7 @@ class Parameter:
     low: float = 0
     high: float | None = None
     low_open: bool = False
+    reason: str = ""  # of the bounds, where users come with others
     choices: Collection[str] = ()
     synonyms: Mapping[object, object] = field(default_factory=dict)  # other spellings of a value
     hints: Mapping[str, str] = field(default_factory=dict)  # what others' values could mean here
@@ -106,7 +107,9 @@ def checked(parameter: Parameter, value: object) -> object:
     if found is None and parameter.type != "object":
         here = parameter.hints.get(plain) if isinstance(plain, str) else None
         hint = f"; use {parameter.name}={here!r}" if here else ""
-        raise ParameterError(f"{parameter.name}={value!r}: must be {parameter.allowed}{hint}")
+        raise ParameterError(
+            f"{parameter.name}={value!r}: must be {parameter.allowed}{parameter.reason}{hint}"
+        )
     return found
 
 

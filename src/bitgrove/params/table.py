@@ -187,7 +187,8 @@ class TrainParams:
     max_bin: int = _row("int", 255, BINNING,
         "Most bins a feature's values are sorted into (missing values have their own). Fewer bins "
         "regularise slightly and train faster; 63 is often as accurate. CatBoost `border_count`.",
-        "max_bins border_count", low=2, high=255)
+        "max_bins border_count", low=2, high=255,
+        reason=": a bin is a byte, one of whose values is for missing ones")
     bin_sample_rows: int = _row("int", 200_000, BINNING,
         "Rows looked at to place the bin edges; all of them when the data has fewer. Raise it when "
         "rare values matter. LightGBM `bin_construct_sample_cnt`.",

@@ -17,7 +17,14 @@ from bitgrove.arithmetic.exact_math import hash_key, row_hash
 from bitgrove.data.dataset import Dataset
 from bitgrove.data.device_tables import on_host
 from bitgrove.errors import DataError
-from bitgrove.model.judged import GivenRows, judged_rows, objective_of, score, weights_of
+from bitgrove.model.judged import (
+    GivenRows,
+    judged_rows,
+    objective_of,
+    predicted,
+    score,
+    weights_of,
+)
 from bitgrove.objectives import Objective
 from bitgrove.objectives.metrics import Metric
 
@@ -68,7 +75,8 @@ class Subject:
     @cached_property
     def prediction(self) -> F64:
         """(n_rows,) or (n_rows, n_outputs)."""
-        return np.asarray(on_host(self.model.predict(self.rows)), np.float64)
+        assert self.rows is not None
+        return predicted(self.model, self.rows)
 
     @property
     def output_names(self) -> list[str]:

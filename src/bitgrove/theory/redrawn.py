@@ -106,7 +106,8 @@ def redrawn_trees(
     params = replace(booster.params, **drawing)
     table = np.column_stack(booster.dataset.as_columns().values)
     leaves = model.predict_leaf(table, num_iteration=max(chosen, default=-1) + 1)
-    scores = start_scores(booster.backend, model.base_score, len(table))
+    own = booster.dataset.init_score
+    scores = start_scores(booster.backend, model.base_score, len(table), own)
     for number in range(leaves.shape[1]):
         iteration, output = divmod(number, model.n_outputs)
         tree, leaf = model.trees[number], leaves[:, number].astype(np.int64)

@@ -66,7 +66,7 @@ from bitgrove.training.refit import (
     leaf_units,
     original_leaf_sums,
     residual_quantiles,
-    smoothed,
+    smoothed_leaves,
     within_bounds,
 )
 from bitgrove.training.starting import (
@@ -270,7 +270,7 @@ class Booster:
             found = self._quantiles(output, work, len(hess), level)
             values = found * rule.learning_rate + 0.0  # a zero leaf is +0, never -0
         elif params.path_smooth > 0.0:
-            values = smoothed(grown(), sums, rule, params.path_smooth)
+            values = smoothed_leaves(grown(), sums, rule, params.path_smooth)
         if self.grower.rules is not None:
             values = within_bounds(grown(), values, rule.learning_rate)
         values = self.guards.bounded(values, rule.learning_rate)

@@ -102,9 +102,9 @@ def cv(
     shuffle : bool
         Whether rows are shuffled before they are cut into folds.
     groups : array, optional
-        A value per row: rows of the same value stay together.
+        A value per row: rows of the same value stay together. Not with time_order.
     time_order : bool
-        Whether each fold is later than the rows it is trained on.
+        Whether each fold is later than the rows (or queries) it is trained on.
     seed : int
         Of the shuffling.
     callbacks : list of callables, optional
@@ -210,19 +210,28 @@ def _folds(
 ) -> Iterable[Fold]:
     """Pairs of row numbers; queries stay whole."""
     label, group = dataset.label, dataset.group
-    groups = how["groups"]
-    queries = None
-    if group is not None:
-        queries = np.repeat(np.arange(len(group)), group)
-        groups = queries if groups is None else groups
-    table = np.zeros((dataset.n_rows, 1))
-    if given is not None and not hasattr(given, "split"):
+    groups, listed = how["groups"], given is not None and not hasattr(given, "split")
+    if groups is not None and (listed or (given is None and how["time_order"])):
+        other = "a list of folds" if listed else "time_order=True"
+        raise ParameterError(f"groups: {other} does not keep them together; give one of the two")
+    if listed:
         return [_checked_fold(pair, dataset.n_rows) for pair in given]
+    queries = None if group is None else np.repeat(np.arange(len(group)), group)
+    groups = queries if groups is None else groups
+    table = np.zeros((dataset.n_rows, 1))
     splitter = given or _splitter(params, groups is not None, how)
     try:
+        if queries is not None and given is None and how["time_order"]:
+            pairs = splitter.split(np.zeros((queries[-1] + 1, 1)))
+            return [(_among(queries, a), _among(queries, b)) for a, b in pairs]
         return [(a, b) for a, b in splitter.split(table, label, groups)]
     except ValueError as error:
         raise DataError(f"cv: {error}") from None
+
+
+def _among(queries: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows of the chosen queries."""
+    return np.flatnonzero(np.isin(queries, chosen))
 
 
 def _splitter(params: TrainParams, has_groups: bool, how: Mapping[str, Any]) -> Any:

@@ -18,11 +18,13 @@ from bitgrove.arithmetic.fixed_point import unit_exponent
 from bitgrove.arithmetic.selection import float32_of_keys, select
 from bitgrove.backends.base import GrownTree, LeafRule, LeafSums, TreeWork
 from bitgrove.backends.told import OutputGradients, Told
+from bitgrove.constraints.outputs import newton_steps, smoothed
 from bitgrove.distributed.comm import Comm, sum_records
 from bitgrove.model.tree import Tree
 from bitgrove.training.quantize import QuantizedGradients
 
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 
 
 def integer_leaf_sums(grown: GrownTree, quantized: QuantizedGradients) -> LeafSums:
@@ -65,26 +67,16 @@ def residual_quantiles(
     return np.asarray(0.5 * ends[0] + 0.5 * ends[1])
 
 
-def smoothed(grown: GrownTree, sums: LeafSums, rule: LeafRule, path_smooth: float) -> F64:
+def smoothed_leaves(grown: GrownTree, sums: LeafSums, rule: LeafRule, path_smooth: float) -> F64:
     """Leaf values drawn towards their parents', which count path_smooth rows."""
-    n_splits = len(grown.splits)
-    # Splits come after their parents, so sums go up from the last one, outputs down from the first.
-    totals = np.zeros((n_splits + len(grown.leaf_rows), 3), dtype=np.int64)
-    leaves = (sums.integers["grad"], sums.integers["hess"], grown.leaf_rows)
-    totals[n_splits:] = np.stack(leaves, axis=1)
-    sides = (grown.splits["left"], grown.splits["right"])
-    left, right = (np.where(side >= 0, side, n_splits + ~side) for side in sides)
-    for split in range(n_splits - 1, -1, -1):
-        totals[split] = totals[left[split]] + totals[right[split]]
-    grad, curvature = totals[:, 0] * sums.grad_unit, totals[:, 1] * sums.hess_unit + rule.reg_lambda
-    grad = np.copysign(np.maximum(np.abs(grad) - rule.reg_alpha, 0.0), grad)
-    output = np.divide(-grad, curvature, out=np.zeros(len(grad)), where=curvature > 0.0)
-    weight = totals[:, 2] / path_smooth
-    for split in range(n_splits):
-        for child in (left[split], right[split]):
-            own, parent = output[child] * weight[child], output[split]
-            output[child] = own / (weight[child] + 1.0) + parent / (weight[child] + 1.0)
-    return np.asarray(output[n_splits:] * rule.learning_rate + 0.0)
+
+    def step(grad: I64, hess: I64) -> F64:
+        wide = grad * sums.grad_unit, hess * sums.hess_unit
+        return newton_steps(*wide, rule.reg_alpha, rule.reg_lambda)
+
+    leaves = np.stack([sums.integers["grad"], sums.integers["hess"], grown.leaf_rows], axis=1)
+    found = smoothed(grown.splits["left"], grown.splits["right"], leaves, step, path_smooth)
+    return np.asarray(found * rule.learning_rate + 0.0)
 
 
 def within_bounds(grown: GrownTree, values: F64, learning_rate: float) -> F64:

@@ -24,7 +24,7 @@ from bitgrove.errors import DataError, DataTypeError, ParameterError
 from bitgrove.machine.files import PathLike
 from bitgrove.model.exchange import import_model
 from bitgrove.model.model import Model
-from bitgrove.model.predict import predict_scores
+from bitgrove.model.predict import predict_scores, starts_of
 
 F64 = NDArray[np.float64]
 
@@ -125,12 +125,7 @@ def start_scores(
     backend: Backend, base_score: F64, n_rows: int, init_score: F64 | None = None
 ) -> Any:
     """(n_outputs, n_rows) on the backend: each output's base score, or the rows' own."""
-    shape = (len(base_score), n_rows)
+    starts = starts_of(base_score, init_score)
     if init_score is None:
-        return backend.upload(np.broadcast_to(base_score[:, None], shape))
-    given = init_score[:, None].T if init_score.ndim == 1 else init_score.T
-    if given.shape != shape:
-        raise DataError(
-            f"init_score: has {given.shape[0]} values per row, the model {shape[0]} outputs"
-        )
-    return backend.upload(np.array(given, order="C"))
+        return backend.upload(np.broadcast_to(starts[:, None], (len(starts), n_rows)))
+    return backend.upload(np.ascontiguousarray(starts.T))

@@ -79,6 +79,24 @@ def test_a_ranking_is_judged_by_query() -> None:
         model.permutation_importance(X, y)
 
 
+def test_rows_start_at_their_own_scores() -> None:
+    """As a validation set of the training: the metric is the one that it had."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 3))
+    start = 2.0 * X[:, 1]
+    data = bitgrove.Dataset(X, X[:, 0] + start > 0, init_score=start)
+    params = {"objective": "binary", "n_estimators": 5}
+    model = bitgrove.train(params, data, valid_sets=data)
+    found = model.permutation_importance(data, n_repeats=1, random_state=SEED)
+    assert model.info is not None
+    assert found.score == model.info.evals_result["training"]["logloss"][-1]
+    dealt = X.copy()
+    dealt[:, 0] = X[np.random.default_rng((SEED, 0, 0)).permutation(300), 0]
+    chances = 1.0 / (1.0 + np.exp(-model.predict_raw(dealt) - start))
+    worse = log_loss(data.label, chances) - found.score
+    np.testing.assert_allclose(found.importances[0, 0], worse, rtol=1e-6)
+
+
 def test_a_sparse_table_is_as_its_dense_twin() -> None:
     rng = np.random.default_rng(3)
     X = rng.normal(size=(150, 3)) * (rng.random((150, 3)) < 0.3)

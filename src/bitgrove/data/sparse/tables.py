@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bitgrove import _core
 from bitgrove.data.device_tables import is_on_gpu, on_host, take_rows
-from bitgrove.errors import HostMemoryError
+from bitgrove.errors import DataError, HostMemoryError
 from bitgrove.machine.memory import free_memory
 from bitgrove.machine.threads import resolve_threads
 
@@ -27,10 +27,35 @@ _NARROW = ("float16", "int8", "int16", "uint8", "uint16", "bool")
 _PART_VALUES = 1 << 22
 
 
+def sound(matrix: Any) -> Any:
+    """The matrix; DataError if its arrays point outside of it, where SciPy would read and write."""
+    form, shape, ok = matrix.format, matrix.shape, True
+    if form in ("csr", "csc", "bsr"):
+        size = getattr(matrix, "blocksize", (1, 1))
+        outer, inner = (shape[k] // size[k] for k in ((1, 0) if form == "csc" else (0, 1)))
+        starts, at = matrix.indptr, matrix.indices
+        ok = len(starts) == outer + 1 and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
+        ok = ok and starts[-1] <= len(at) == len(matrix.data) and _below(at[: starts[-1]], inner)
+    elif form == "coo" and matrix.ndim == 2:
+        ok = len(matrix.row) == len(matrix.col) == len(matrix.data)
+        ok = ok and _below(matrix.row, shape[0]) and _below(matrix.col, shape[1])
+    if not ok:
+        raise DataError(
+            f"X is no sound {form.upper()} matrix: pointers or indices lead out of its {shape}"
+        )
+    return matrix
+
+
+def _below(indices: Array, n: int) -> bool:
+    """Whether all are from 0 to n - 1; a negative one is a large one without its sign."""
+    unsigned = indices.view(indices.dtype.str.replace("i", "u"))
+    return len(indices) == 0 or int(unsigned.max()) < n
+
+
 def summed(matrix: Any) -> Any:
     """As CSR or CSC; what is stored twice is summed, in the type that it has, as SciPy does."""
     if matrix.format not in ("csr", "csc"):
-        matrix = matrix.tocsr()
+        matrix = sound(matrix.tocsr())
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()

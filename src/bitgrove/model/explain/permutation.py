@@ -17,8 +17,7 @@ from bitgrove.data.prediction_rows import rows_for_prediction
 from bitgrove.errors import DataError, ParameterError
 from bitgrove.model.explain.importance import importance_of
 from bitgrove.model.explain.values import players
-from bitgrove.model.judged import GivenRows, judged_rows, objective_of, score
-from bitgrove.model.predict import predict_scores
+from bitgrove.model.judged import GivenRows, judged_rows, objective_of, predicted, score
 from bitgrove.objectives import Objective
 from bitgrove.objectives.metrics import judged_by, make_metric
 from bitgrove.params import BY_NAME
@@ -59,20 +58,19 @@ def permuted_importance(
     """Repeat k of feature f deals its values by default_rng((seed, f, k)).permutation."""
     objective = objective_of(model)
     wanted = _name_of_metric(objective, metric)
-    rows, n_used = judged_rows(model, given), model._n_used(None)
+    rows = judged_rows(model, given)
     if rows.label is None:
         raise DataError("permutation_importance needs the true labels y")
     found = rows_for_prediction(rows, model.feature_names, model.encoder, dense=True)
     table = on_host(found)
 
     def judged(values: NDArray[Any]) -> tuple[Any, float]:
-        scores = predict_scores(model.forest, values, model.base_score, n_used, n_jobs)
-        return score(objective, wanted, rows, objective.link.predictions(scores))
+        return score(objective, wanted, rows, predicted(model, rows, n_jobs, values))
 
     judge, whole = judged(table)
     dealt, found = table.copy(), np.zeros((model.n_features, n_repeats))
     worse = -1.0 if judge.higher_is_better else 1.0
-    for feature in np.flatnonzero(importance_of(model, "split", n_used)):
+    for feature in np.flatnonzero(importance_of(model, "split", model._n_used(None))):
         columns = np.flatnonzero(players(model) == feature)
         for k in range(n_repeats):
             order = np.random.default_rng((seed, int(feature), k)).permutation(len(table))

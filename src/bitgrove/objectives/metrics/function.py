@@ -42,7 +42,18 @@ class FunctionMetric:
                 f"list of them, got {type(found).__name__}"
             )
         name, value, is_higher_better = found
-        return name, float(value), bool(is_higher_better)
+        if np.ndim(value) or np.ndim(is_higher_better) or isinstance(value, (str, bytes)):
+            raise self._no_number(name, value)
+        try:
+            return name, float(value), bool(is_higher_better)
+        except (TypeError, ValueError):
+            raise self._no_number(name, value) from None
+
+    def _no_number(self, name: str, value: Any) -> TrainingError:
+        return TrainingError(
+            f"eval_metric={self.base_name}: the value of {name!r} must be one number and "
+            f"is_higher_better True or False, got {str(value)[:60]!r} ({type(value).__name__})"
+        )
 
 
 def _gathered(part: np.ndarray, comm: Comm) -> np.ndarray:
