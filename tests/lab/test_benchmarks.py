@@ -138,3 +138,12 @@ def test_reliability_refuses_every_wrong_call(capsys: pytest.CaptureFixture[str]
     total = next(line for line in lines if line.startswith("| refused"))
     counted, _, of = total.split("|")[2].split()
     assert counted == of
+
+
+def test_losses_beside_the_best_constant(capsys: pytest.CaptureFixture[str]) -> None:
+    tables = ["claims of 0.03", "huber, values of 30.0"]
+    assert main(["bench", "losses", "--rows", "600", "--seeds", "2", "--tables", *tables]) == 0
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines() if line[:1] == "|"]
+    claims, huber = lines[2:]
+    assert float(claims[2]) < 3.0 < float(claims[4].split("(")[0])
+    assert float(huber[2]) < 0.9
