@@ -20,12 +20,11 @@ __device__ void place_rows(int32_t* __restrict__ rows, const int32_t* __restrict
                            int64_t slot_size, int64_t cleared_at, int64_t number,
                            int64_t n_launched) {
   const RoundSizes& sizes = *plan.at<RoundSizes>(sizes_at);
-  for (int64_t i = 0; i < sizes.n_cleared; ++i) {
-    int64_t* slot = pool + plan.at<int32_t>(cleared_at)[i] * slot_size;
-    for (int64_t bin = number * PARTITION_THREADS + threadIdx.x; bin < slot_size;
-         bin += n_launched * PARTITION_THREADS)
-      slot[bin] = 0;
-  }
+  const auto size = static_cast<uint32_t>(slot_size),
+             n_bins = static_cast<uint32_t>(sizes.n_cleared) * size;
+  for (auto at = static_cast<uint32_t>(number) * PARTITION_THREADS + threadIdx.x; at < n_bins;
+       at += static_cast<uint32_t>(n_launched) * PARTITION_THREADS)
+    pool[plan.at<int32_t>(cleared_at)[at / size] * slot_size + at % size] = 0;
   if (number >= sizes.division_blocks) return;
   const int64_t* first_block = plan.at<int64_t>(first_block_at);
   const NodeBlock block = node_block(first_block, sizes.n_divided, number);
