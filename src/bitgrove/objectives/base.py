@@ -49,7 +49,8 @@ class Objective:
     2. `for_labels`: the objective with as many outputs as these labels need; `n_outputs` scores
        per row, one tree each in every iteration.
     3. `row_weights`: the weights of the loss, where classes have weights too.
-    4. `base_scores`: the best constant score of each output, where training starts.
+    4. `base_scores`: the best constant score of each output, where training starts; `penalty`:
+       the reg_lambda of its leaves, where the user gives none.
     5. `output_labels`, `tables`: what the scores of each output are compared with, and arrays that
        the gradients need besides labels and weights, made once.
     6. In every iteration `at`, where the loss draws numbers, and `gradients`: first and second
